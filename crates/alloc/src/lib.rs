@@ -1,0 +1,1 @@
+//! Deterministic, restorable allocators for indexes, addresses and ids

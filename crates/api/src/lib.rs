@@ -1,0 +1,1 @@
+//! CRD types, annotations, conditions and intent

@@ -1,0 +1,1 @@
+//! Typed OVN rows, desired sets and the differ

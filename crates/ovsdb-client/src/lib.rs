@@ -1,0 +1,1 @@
+//! Sockets, TLS, reconnect and monitors around causeway-ovsdb

@@ -1,0 +1,1 @@
+//! RFC 7047 without I/O: frames, datums, replica, transactions

@@ -1,0 +1,1 @@
+//! Checked names, ids, MACs, CIDR arithmetic and tunnel keys
