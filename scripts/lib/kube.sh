@@ -1,0 +1,265 @@
+# shellcheck shell=bash
+# A real Kubernetes: in this order the user's own programs (KUBEBUILDER_ASSETS or the PATH), the cache, a download where
+# the internet is reachable, a build from the Go module proxy. The versions are those of programs/*/go.mod.
+
+kube_sources=$here/programs/kube
+containerd_sources=$here/programs/containerd
+go_minimum=1.26
+kube_minimum=1.33
+
+# locked FOLDER MODULE: the version, without its v, that FOLDER's go.mod has for MODULE.
+locked() { awk -v module="$2" '$1 == module {sub(/^v/, "", $2); print $2}' "$1/go.mod"; }
+
+setup_kube_api() {
+    part=kube
+    ! given kube-apiserver etcd kubectl || return 0
+    provide_kubernetes kube-apiserver kubectl
+    provide_etcd
+}
+
+setup_kube() {
+    part=kube
+    ! given etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl agnhost containerd \
+        containerd-shim-runc-v2 ctr runc || return 0
+    provide_kubernetes kube-apiserver kubectl kube-controller-manager kube-scheduler kubelet
+    provide_etcd
+    provide_containerd
+    provide_runc
+    provide "$(unit agnhost "$(locked "$kube_sources" k8s.io/kubernetes)")" build_kubernetes agnhost
+}
+
+setup_e2e() {
+    part=e2e
+    ! given e2e.test || return 0
+    provide "$(unit e2e.test "$(locked "$kube_sources" k8s.io/kubernetes)")" build_e2e e2e.test
+}
+
+unit() { printf '%s/%s-%s-%s' "$cache" "$1" "$2" "$machine"; }
+
+# provide FOLDER MAKER PROGRAM...: unless FOLDER is whole, MAKER fills a fresh one. Then its programs are linked.
+provide() {
+    local folder=$1 maker=$2
+    shift 2
+    whole "$folder" || alone "$1" make_unit "$folder" "$maker" "$@"
+    link "$programs" "${@/#/$folder/}"
+}
+
+make_unit() {
+    local folder=$1 maker=$2 work
+    shift 2
+    ! whole "$folder" || return 0 # somebody else did it while we waited
+    work=$(scratch "$1")
+    mkdir -p "$work/fresh"
+    "$maker" "$work" "$@"
+    publish "$work/fresh" "$folder"
+    rm -rf "$work"
+    say "$* ready in $folder"
+}
+
+# outside MINIMUM PROGRAM...: the user's own, all from outside or none, so that versions never mix. The first one's
+# version counts. Links them.
+outside() {
+    local minimum=$1 version found
+    shift
+    found=$(PATH="${KUBEBUILDER_ASSETS:-/nonexistent}:$PATH" type -P "$@") || return 1
+    version=$(version_of "${found%%$'\n'*}" --version)
+    at_least "${version:-0}" "$minimum" || {
+        say "${found%%$'\n'*} is ${version:-of unknown version}, older than $minimum: leaving it alone"
+        return 1
+    }
+    mapfile -t found <<<"$found"
+    link "$programs" "${found[@]}"
+}
+
+provide_kubernetes() {
+    local version name missing=()
+    ! outside $kube_minimum "$@" || return 0
+    version=$(locked "$kube_sources" k8s.io/kubernetes)
+    for name; do whole "$(unit "$name" "$version")" || missing+=("$name"); done
+    [ ${#missing[@]} -eq 0 ] || alone kubernetes make_kubernetes "$version" "${missing[@]}"
+    for name; do link "$programs" "$(unit "$name" "$version")/$name"; done
+}
+
+# make_kubernetes VERSION PROGRAM...: together, since most of the work is common to them.
+make_kubernetes() {
+    local version=$1 work name
+    shift
+    work=$(scratch kubernetes)
+    mkdir -p "$work/fresh"
+    download_kubernetes "$work" "$version" "$@" || build_kubernetes "$work" "$@"
+    for name; do
+        mkdir "$work/$name"
+        mv "$work/fresh/$name" "$work/$name/"
+        publish "$work/$name" "$(unit "$name" "$version")"
+    done
+    rm -rf "$work"
+    say "$* $version ready"
+}
+
+provide_etcd() {
+    local version
+    ! outside 3.5 etcd || return 0
+    version=$(locked "$kube_sources" go.etcd.io/etcd/server/v3)
+    provide "$(unit etcd "$version")" make_etcd etcd
+}
+
+provide_containerd() {
+    local version
+    ! outside 2.1 containerd containerd-shim-runc-v2 ctr || return 0
+    version=$(locked "$containerd_sources" github.com/containerd/containerd/v2)
+    provide "$(unit containerd "$version")" make_containerd containerd containerd-shim-runc-v2 ctr
+}
+
+provide_runc() {
+    ! outside 1.1 runc || return 0
+    provide "$(unit runc debian)" make_runc runc
+}
+
+# What each program is made of. A maker fills WORK/fresh.
+
+build_kubernetes() {
+    local work=$1 version name packages=()
+    shift
+    version=$(locked "$kube_sources" k8s.io/kubernetes)
+    for name; do
+        case $name in
+        agnhost) packages+=(k8s.io/kubernetes/test/images/agnhost) ;;
+        *) packages+=("k8s.io/kubernetes/cmd/$name") ;;
+        esac
+    done
+    say "building $* $version from the Go module proxy (the first time up to 7 minutes on two cores)"
+    go_build "$kube_sources" -ldflags "$(kubernetes_stamp "$version")" -o "$work/fresh/" "${packages[@]}"
+}
+
+build_e2e() {
+    local version
+    version=$(locked "$kube_sources" k8s.io/kubernetes)
+    say "building Kubernetes' own tests $version from the Go module proxy (about 4 minutes on two cores)"
+    with_go "$kube_sources" test -c -ldflags "$(kubernetes_stamp "$version")" -o "$1/fresh/e2e.test" k8s.io/kubernetes/test/e2e
+}
+
+# Without this the programs call themselves v0.0.0-master, and clients refuse them.
+kubernetes_stamp() {
+    local variable=k8s.io/component-base/version minor=${1#*.}
+    printf -- '-s -w -X %s.gitVersion=v%s -X %s.gitMajor=1 -X %s.gitMinor=%s' $variable "$1" $variable $variable "${minor%%.*}"
+}
+
+make_etcd() {
+    local version
+    version=$(locked "$kube_sources" go.etcd.io/etcd/server/v3)
+    ! download_etcd "$1" "$version" || return 0
+    say "building etcd $version from the Go module proxy"
+    go_build "$kube_sources" -ldflags '-s -w' -o "$1/fresh/etcd" go.etcd.io/etcd/server/v3
+}
+
+make_containerd() {
+    local module=github.com/containerd/containerd/v2 version
+    version=$(locked "$containerd_sources" $module)
+    ! download_containerd "$1" "$version" || return 0
+    say "building containerd $version from the Go module proxy (about 90 seconds)"
+    # Without C these snapshotters cannot be built, and nothing here uses them.
+    go_build "$containerd_sources" -tags no_btrfs,no_zfs,no_devmapper \
+        -ldflags "-s -w -X $module/version.Version=v$version" -o "$1/fresh/" \
+        $module/cmd/containerd $module/cmd/containerd-shim-runc-v2 $module/cmd/ctr
+}
+
+# runc is written in C and Go, and starts itself again by /proc/self/exe: no wrapper, no static build, but the package
+# of this machine's own Debian, whose one library is on every Debian.
+make_runc() {
+    say "unpacking Debian's runc"
+    debian_archive "$1" >/dev/null
+    (cd "$1" && own_apt "$1" -qq -o APT::Sandbox::User=root download runc >&2) ||
+        die "this machine's apt has no runc" "Put runc >= 1.1 on the PATH."
+    dpkg-deb -x "$1"/runc_*.deb "$1/root"
+    mv "$1/root/usr/sbin/runc" "$1/fresh/runc"
+    "$1/fresh/runc" --version >/dev/null || die "Debian's runc does not start here" "Put runc >= 1.1 on the PATH."
+}
+
+# Go.
+
+# go_build FOLDER ARGUMENT...: builds static programs of the modules that FOLDER's go.sum pins.
+go_build() {
+    local folder=$1
+    shift
+    with_go "$folder" build "$@"
+}
+
+with_go() {
+    local folder=$1 command=$2 go
+    shift 2
+    go=$(go_program)
+    patiently env CGO_ENABLED=0 GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOWORK=off \
+        nice "$go" "$command" -C "$folder" -trimpath "$@" >&2 ||
+        die "the Go build failed, see above" "If it could not reach the module proxy, see \`go help goproxy\`."
+}
+
+go_program() {
+    local folder
+    if command -v go >/dev/null && at_least "$(version_of go env GOVERSION)" $go_minimum; then
+        command -v go
+        return
+    fi
+    folder=$cache/go-$go_minimum-$machine
+    whole "$folder" || alone go make_unit "$folder" make_go go
+    printf %s "$folder/usr/lib/go-$go_minimum/bin/go"
+}
+
+make_go() {
+    say "no Go >= $go_minimum on this machine: unpacking Debian's"
+    instead="Put Go >= $go_minimum on the PATH."
+    open_suite "$1" trixie-backports
+    (cd "$1" && "${suite_apt[@]}" download golang-$go_minimum-go golang-$go_minimum-src >&2)
+    unpack "$1/fresh" "$1"/golang-*.deb >"$1/fresh/packages"
+}
+
+# Downloads: the projects' own release files, compared with the checksums published beside them. Each answers false,
+# quickly, where the internet is out of reach.
+
+# fetch URL FILE
+fetch() { curl -fsSL --connect-timeout 3 --retry 2 -o "$2" "$1" 2>/dev/null; }
+
+release_machine() { case $machine in x86_64) echo amd64 ;; aarch64) echo arm64 ;; *) echo "$machine" ;; esac; }
+
+download_kubernetes() {
+    local work=$1 version=$2 name url
+    shift 2
+    command -v curl >/dev/null || return 1
+    url=${CAUSEWAY_KUBERNETES_RELEASES:-https://dl.k8s.io}/v$version/bin/linux/$(release_machine)
+    for name; do
+        fetch "$url/$name.sha256" "$work/$name.sha256" || return 1
+        say "downloading $name $version"
+        fetch "$url/$name" "$work/fresh/$name" || return 1
+        check_sum "$work/fresh/$name" "$(cat "$work/$name.sha256")" || return 1
+        chmod +x "$work/fresh/$name"
+    done
+}
+
+download_etcd() {
+    local file
+    file=etcd-v$2-linux-$(release_machine).tar.gz
+    download_archive "$1" "etcd-io/etcd/releases/download/v$2" "$file" SHA256SUMS || return 1
+    tar -xzf "$1/$file" -C "$1/fresh" --strip-components=1 --wildcards '*/etcd'
+}
+
+download_containerd() {
+    local file
+    file=containerd-$2-linux-$(release_machine).tar.gz
+    download_archive "$1" "containerd/containerd/releases/download/v$2" "$file" "$file.sha256sum" || return 1
+    tar -xzf "$1/$file" -C "$1/fresh" --strip-components=1 bin/containerd bin/containerd-shim-runc-v2 bin/ctr
+}
+
+# download_archive WORK PATH FILE SUMS
+download_archive() {
+    local url=${CAUSEWAY_GITHUB:-https://github.com}/$2
+    command -v curl >/dev/null || return 1
+    fetch "$url/$4" "$1/sums" || return 1
+    say "downloading $3"
+    fetch "$url/$3" "$1/$3" || return 1
+    check_sum "$1/$3" "$(awk -v file="$3" '$2 == file || $2 == "*" file {print $1}' "$1/sums")"
+}
+
+check_sum() {
+    [ "$(sha256sum <"$1" | cut -c-64)" = "${2%% *}" ] && return
+    say "${1##*/} came with a wrong checksum: not using it"
+    return 1
+}
