@@ -1,1 +1,36 @@
-//! Checked names, ids, MACs, CIDR arithmetic and tunnel keys
+//! The words that every other crate speaks: checked names, ids, MACs, subnets, tunnel keys, and the
+//! formulas that turn an id into an address, a key or the name of an object.
+//!
+//! A value of these types is valid: it can only be built through a check. Nothing here allocates,
+//! remembers, or reads the world; what needs state is in `causeway-alloc`.
+
+mod cidr;
+mod connect;
+mod derived;
+mod device;
+mod error;
+mod hash;
+mod id;
+mod index;
+mod mac;
+mod name;
+mod object;
+mod tunnel;
+
+pub use cidr::{Cidr, Families, Family, number_of};
+pub use connect::{ConnectNames, ConnectSubnet, Link};
+pub use derived::{
+    MasqueradePair, MasqueradeRole, TransitPeers, conntrack_mark, join_address, join_router_address,
+    mark_chain, masquerade_address, packet_mark, routing_table, transit_address,
+};
+pub use device::{VrfName, management_port_device};
+pub use error::{Error, Result};
+pub use hash::hashed_name;
+pub use id::{NetworkId, NodeId};
+pub use index::SubnetIndex;
+pub use mac::Mac;
+pub use name::{
+    ConnectName, NadKey, NamespaceName, NetworkName, NetworkOrigin, NodeName, ObjectName, ZoneName,
+};
+pub use object::{NetworkNames, OvnPrefix};
+pub use tunnel::{DatapathKey, PortKey};

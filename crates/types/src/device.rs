@@ -1,0 +1,156 @@
+//! Names of a network's devices in a node's kernel.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, NetworkId, ObjectName, Result};
+
+/// The longest name of a device in Linux.
+const LONGEST: usize = 15;
+const RULE: &str = "it must be 1 to 15 letters, digits, '-', '_' or '.', beginning with a letter or digit";
+/// Beginnings of names that belong to somebody else on a node.
+const RESERVED: [&str; 6] = ["vrf-", "br-", "lo-", "vxlan-", "veth-", "ovn-k8s-"];
+/// `all` and `default` are what sysctl calls its templates; a device of that name cannot be tuned.
+const RESERVED_WHOLE: [&str; 3] = ["lo", "all", "default"];
+
+/// The name of a network's VRF device.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct VrfName(String);
+
+impl VrfName {
+    /// Checks a name that a user has chosen.
+    pub fn new(text: impl Into<String>) -> Result<Self> {
+        let value = text.into();
+        if !is_device(&value) {
+            return Err(Error::Name { kind: "VRF", value, rule: RULE });
+        }
+        match reserved(&value) {
+            Some(pattern) => Err(Error::ReservedVrf { name: value, pattern }),
+            None => Ok(Self(value)),
+        }
+    }
+
+    /// The VRF of a network: the name given in `vrf`, else the CUDN's own name where a device can
+    /// have it, else one made from the id. A CUDN whose name is reserved must say `vrf`.
+    pub fn of(vrf: Option<&str>, cluster_udn: Option<&ObjectName>, id: NetworkId) -> Result<Self> {
+        match (vrf, cluster_udn) {
+            (Some(vrf), _) => Self::new(vrf),
+            (None, Some(name)) if name.as_str().len() <= LONGEST && name.as_str() != "default" => {
+                Self::new(name.as_str())
+            }
+            _ => Ok(Self(format!("udn-{id}-vrf"))),
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn is_device(text: &str) -> bool {
+    text.len() <= LONGEST
+        && text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+fn reserved(name: &str) -> Option<&'static str> {
+    let card =
+        name.strip_prefix("eth").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+    let whole = RESERVED_WHOLE.into_iter().find(|reserved| name == *reserved);
+    let beginning = RESERVED.into_iter().find(|reserved| name.starts_with(reserved));
+    whole.or(beginning).or(card.then_some("eth0"))
+}
+
+/// The name of a network's management port device.
+pub fn management_port_device(id: NetworkId) -> String {
+    format!("ovn-k8s-mp{id}")
+}
+
+impl fmt::Display for VrfName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for VrfName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl FromStr for VrfName {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for VrfName {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        Self::new(text)
+    }
+}
+
+impl From<VrfName> for String {
+    fn from(name: VrfName) -> Self {
+        name.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vrf(vrf: Option<&str>, cudn: Option<&str>, id: u32) -> Result<String> {
+        let cudn = cudn.map(|name| ObjectName::new(name).unwrap());
+        VrfName::of(vrf, cudn.as_ref(), NetworkId::new(id).unwrap()).map(String::from)
+    }
+
+    /// udn-ovn-cases A22, A23, udn-cases C035: generated names are udn-<id>-vrf here.
+    #[test]
+    fn a22_a23_c035_vrf_names() {
+        let table = [
+            (None, Some("blue"), 7, "blue"),
+            (None, Some("averyveryverylongname"), 7, "udn-7-vrf"),
+            (None, Some("sixteen-chars-xx"), 7, "udn-7-vrf"),
+            (None, Some("fifteen-chars-x"), 7, "fifteen-chars-x"),
+            (None, None, 9, "udn-9-vrf"),
+            (None, Some("default"), 3, "udn-3-vrf"),
+            (Some("db-network"), Some("blue"), 7, "db-network"),
+            (None, None, 4095, "udn-4095-vrf"),
+        ];
+        for (field, cudn, id, name) in table {
+            assert_eq!(vrf(field, cudn, id), Ok(name.to_owned()));
+        }
+    }
+
+    /// udn-cases C038, B014.
+    #[test]
+    fn c038_b014_names_that_a_device_must_not_have() {
+        for name in ["br-int", "vrf-blue", "lo-1", "vxlan-10", "veth-a", "ovn-k8s-mp3", "eth0", "lo", "all"] {
+            assert!(matches!(vrf(Some(name), None, 7), Err(Error::ReservedVrf { .. })), "{name}");
+            assert!(matches!(vrf(None, Some(name), 7), Err(Error::ReservedVrf { .. })), "{name}");
+        }
+        for name in ["", "sixteen-chars-xx", "a b", "a/b", "..", "-a", "a:b"] {
+            assert!(matches!(vrf(Some(name), None, 7), Err(Error::Name { .. })), "{name}");
+        }
+        assert_eq!(
+            vrf(None, Some("br-int"), 7).unwrap_err().to_string(),
+            "VRF name \"br-int\" is reserved on nodes: choose one that does not look like br-, in the field vrf"
+        );
+        assert_eq!(vrf(None, Some("ethernet"), 7), Ok("ethernet".to_owned()));
+    }
+
+    #[test]
+    fn the_management_port_fits_a_device_name() {
+        assert_eq!(management_port_device(NetworkId::new(7).unwrap()), "ovn-k8s-mp7");
+        assert!(management_port_device(NetworkId::LAST).len() <= LONGEST);
+    }
+}
