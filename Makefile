@@ -1,0 +1,43 @@
+# Every command brings what it needs first (scripts/setup) and says each step in one line.
+
+.NOTPARALLEL:
+.PHONY: help setup demo test bench fuzz fmt lint doc deny
+
+step = @printf '\n== %s\n' '$(1)' >&2;
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## bring the compiler, OVN and a Kubernetes API server (scripts/setup --help)
+	$(call step,set-up) scripts/setup
+
+demo: ## show Causeway at work on a real OVN northbound database
+	$(call step,set-up) scripts/setup rust ovn
+	$(call step,demo) cargo run --quiet --release --package causeway -- demo
+
+test: setup lint doc ## everything that must hold before a change goes in
+	$(call step,tests) cargo test --quiet --workspace
+
+bench: ## print the benchmark tables, write target/bench.json
+	$(call step,set-up) scripts/setup rust ovn
+	$(call step,benchmarks) cargo xtask bench
+
+fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
+	$(call step,fuzzing) scripts/fuzz
+
+lint: ## rules of the tree, scripts, formatting, clippy
+	$(call step,rules of the tree) cargo xtask check
+	$(call step,scripts) scripts/check-scripts
+	$(call step,formatting) cargo fmt --all --check
+	$(call step,clippy) cargo clippy --quiet --workspace --all-targets -- -D warnings
+
+doc: ## the API documentation, warnings denied
+	$(call step,documentation) RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps
+
+deny: ## licences, advisories and sources of the dependencies
+	@command -v cargo-deny >/dev/null || \
+	  { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }
+	$(call step,dependencies) cargo deny --all-features check
+
+fmt: ## format the code
+	cargo fmt --all
