@@ -1,1 +1,7 @@
-//! CRD types, annotations, conditions and intent
+//! The Kubernetes side of Causeway, without Kubernetes: custom resources, annotations, conditions and intent.
+
+pub mod crd;
+mod error;
+pub mod schema;
+
+pub use error::Error;

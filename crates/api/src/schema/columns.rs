@@ -1,0 +1,55 @@
+//! What `kubectl get` shows.
+
+use serde_json::{Value, json};
+
+fn column(name: &str, kind: &str, path: &str, description: &str) -> Value {
+    json!({"name": name, "type": kind, "jsonPath": path, "description": description})
+}
+
+/// Shown by `-o wide` only.
+fn wide(mut column: Value) -> Value {
+    column["priority"] = 1.into();
+    column
+}
+
+fn age() -> Value {
+    column("Age", "date", ".metadata.creationTimestamp", "Time since creation.")
+}
+
+/// One path for each column: the status says what is in effect, whichever form the spec has.
+pub(super) fn network(cluster: bool) -> Vec<Value> {
+    let ready = r#".status.conditions[?(@.type=="NetworkReady")]"#;
+    let mut columns = vec![
+        column("Topology", "string", ".status.topology", "The topology in effect."),
+        column("Role", "string", ".status.role", "The role in effect."),
+        column("Subnets", "string", ".status.subnets", "The pod subnets in effect."),
+        column("Ready", "string", &format!("{ready}.status"), "Whether the network is ready."),
+        wide(column("Reason", "string", &format!("{ready}.reason"), "Why the network is ready or not.")),
+        wide(column("Network-ID", "integer", ".status.networkID", "The number of the network.")),
+        wide(column("VRF", "string", ".status.vrfName", "The VRF device on each node.")),
+    ];
+    if cluster {
+        let namespaces = ".status.activeNamespaces";
+        columns.push(wide(column("Namespaces", "string", namespaces, "Where the network is available.")));
+    }
+    columns.push(age());
+    columns
+}
+
+pub(super) fn connect() -> Vec<Value> {
+    let accepted = r#".status.conditions[?(@.type=="Accepted")]"#;
+    vec![
+        age(),
+        column("Status", "string", ".status.status", "Success, Failure, or nothing yet."),
+        column("Accepted", "string", &format!("{accepted}.status"), "Whether the networks can be connected."),
+        wide(column("Reason", "string", &format!("{accepted}.reason"), "Why they can be connected or not.")),
+    ]
+}
+
+pub(super) fn zone_report() -> Vec<Value> {
+    vec![
+        column("Epoch", "integer", ".spec.epoch", "Up to which freed numbers are gone from the zone."),
+        column("Failures", "integer", ".spec.failureCount", "How many things the zone could not do."),
+        age(),
+    ]
+}

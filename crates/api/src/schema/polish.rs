@@ -1,0 +1,97 @@
+//! Turns what the derive generates into what the API server and its readers want.
+
+use serde_json::{Map, Value, json};
+
+/// The schema at a path such as `spec.layer3.subnets[]`.
+pub(super) fn at<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Map<String, Value>> {
+    let mut here = schema;
+    for step in path.split('.').flat_map(|part| part.split_inclusive("[]")) {
+        let (name, items) = match step.strip_suffix("[]") {
+            Some(name) => (name, true),
+            None => (step, false),
+        };
+        if !name.is_empty() {
+            here = here.get_mut("properties")?.get_mut(name)?;
+        }
+        if items {
+            here = here.get_mut("items")?;
+        }
+    }
+    here.as_object_mut()
+}
+
+pub(super) fn polish(schema: &mut Value) {
+    simplify(schema);
+    for (path, key, value) in DETAILS {
+        if let Some(target) = at(schema, path) {
+            target.insert((*key).to_owned(), serde_json::from_str(value).unwrap_or_default());
+        }
+    }
+}
+
+/// List types, and limits that the derive has no word for. Paths that a schema lacks are passed over: the table
+/// serves all kinds.
+const DETAILS: &[(&str, &str, &str)] = &[
+    ("status.conditions", "x-kubernetes-list-type", r#""map""#),
+    ("status.conditions", "x-kubernetes-list-map-keys", r#"["type"]"#),
+    ("spec.networkSelectors", "x-kubernetes-list-type", r#""map""#),
+    ("spec.networkSelectors", "x-kubernetes-list-map-keys", r#"["networkSelectionType"]"#),
+    ("spec.connectSubnets", "x-kubernetes-list-type", r#""atomic""#),
+    ("spec.connectivity", "x-kubernetes-list-type", r#""atomic""#),
+    ("spec.connectivityEnabled", "x-kubernetes-list-type", r#""atomic""#),
+    ("spec.layer3.subnets", "x-kubernetes-list-type", r#""atomic""#),
+    ("spec.network.layer3.subnets", "x-kubernetes-list-type", r#""atomic""#),
+    ("spec.layer2.ipam", "minProperties", "1"),
+    ("spec.network.layer2.ipam", "minProperties", "1"),
+    ("spec.network.localnet.ipam", "minProperties", "1"),
+    ("spec.connects", "x-kubernetes-list-type", r#""map""#),
+    ("spec.connects", "x-kubernetes-list-map-keys", r#"["name"]"#),
+];
+
+/// Drops what the API server does not need: nullable (absent is the only way to leave a field out), formats it
+/// does not know, empty defaults; and writes enums as plain lists of values.
+fn simplify(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else { return };
+    object.remove("nullable");
+    if object.get("default").is_some_and(Value::is_null) {
+        object.remove("default");
+    }
+    if object.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
+        object.remove("format");
+    }
+    flatten_enum(object);
+    mark_selector(object);
+    for key in ["properties"] {
+        for property in object.get_mut(key).and_then(Value::as_object_mut).into_iter().flatten() {
+            simplify(property.1);
+        }
+    }
+    for key in ["items", "additionalProperties"] {
+        if let Some(inner) = object.get_mut(key) {
+            simplify(inner);
+        }
+    }
+}
+
+/// An enum whose values have documentation arrives as one alternative for each value.
+fn flatten_enum(object: &mut Map<String, Value>) {
+    let Some(Value::Array(alternatives)) = object.get("oneOf") else { return };
+    let values: Option<Vec<Value>> = alternatives
+        .iter()
+        .map(|one| one.get("const").cloned().or_else(|| one.get("enum")?.get(0).cloned()))
+        .collect();
+    if let Some(values) = values {
+        object.remove("oneOf");
+        object.insert("type".into(), "string".into());
+        object.insert("enum".into(), Value::Array(values));
+    }
+}
+
+/// A label selector is one value: half of one manager's and half of another's would select something that
+/// nobody meant.
+fn mark_selector(object: &mut Map<String, Value>) {
+    let is_selector = object.get("properties").is_some_and(|p| p.get("matchLabels").is_some());
+    if is_selector {
+        object.insert("x-kubernetes-map-type".into(), json!("atomic"));
+    }
+}

@@ -1,0 +1,122 @@
+//! The CEL rules of the custom resources, as data.
+//!
+//! Every rule has an id, the place in the schema it belongs to, and the message a user sees. The rules
+//! use only what the oldest supported API server and the local evaluator both know: no two-variable macros.
+
+mod cnc;
+mod cudn;
+mod flat;
+mod layer2;
+mod layer3;
+mod localnet;
+mod udn;
+
+/// A CEL rule of a custom resource.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rule {
+    /// Unique within its kind, for example `spec.layer3/mtu-ipv6`.
+    pub id: String,
+    /// Where the rule is evaluated: a path such as `spec.layer3.subnets[]`, `[]` being each item of a list.
+    pub at: String,
+    /// The CEL expression; `self` is the value at the path.
+    pub rule: String,
+    /// What the user is told when the expression is false.
+    pub message: String,
+}
+
+/// The rules of UserDefinedNetwork.
+pub fn user_defined_network() -> Vec<Rule> {
+    let mut rules = udn::rules();
+    rules.extend(layer3::rules("spec.layer3"));
+    rules.extend(layer2::rules("spec.layer2"));
+    rules.extend(flat::rules("spec", flat::Place::UserDefinedNetwork));
+    rules
+}
+
+/// The rules of ClusterUserDefinedNetwork.
+pub fn cluster_user_defined_network() -> Vec<Rule> {
+    let mut rules = cudn::rules();
+    rules.extend(layer3::rules("spec.network.layer3"));
+    rules.extend(layer2::rules("spec.network.layer2"));
+    rules.extend(localnet::rules("spec.network.localnet"));
+    rules.extend(flat::rules("spec.template", flat::Place::Template));
+    rules.extend(flat::rules("spec.template.spec", flat::Place::TemplateSpec));
+    rules
+}
+
+/// The rules of ClusterNetworkConnect.
+pub fn cluster_network_connect() -> Vec<Rule> {
+    cnc::rules()
+}
+
+/// Collects the rules of one part of a schema.
+struct Rules {
+    base: String,
+    rules: Vec<Rule>,
+}
+
+impl Rules {
+    fn at(base: &str) -> Self {
+        Self { base: base.to_owned(), rules: Vec::new() }
+    }
+
+    /// A rule on the base itself.
+    fn own(self, name: &str, rule: impl Into<String>, message: &str) -> Self {
+        self.below("", name, rule, message)
+    }
+
+    /// A rule on something below the base; `path` starts with `.` or `[]`.
+    fn below(mut self, path: &str, name: &str, rule: impl Into<String>, message: &str) -> Self {
+        let at = format!("{}{path}", self.base);
+        let id = format!("{at}/{name}");
+        self.rules.push(Rule { id, at, rule: rule.into(), message: message.to_owned() });
+        self
+    }
+
+    /// Each item of a list of CIDRs must be one.
+    fn cidrs(self, path: &str) -> Self {
+        self.below(&format!("{path}[]"), "cidr", "isCIDR(self)", "CIDR is invalid")
+    }
+
+    /// Two CIDRs of a list must be of different families.
+    fn families(self, path: &str) -> Self {
+        let rule = different_families("isCIDR", "self[0]", "self[1]");
+        self.below(path, "families", rule, "When 2 CIDRs are set, they must be from different IP families")
+    }
+
+    /// An optional field that keeps its value, or its absence.
+    fn immutable_field(self, field: &str, message: &str) -> Self {
+        let rule = format!(
+            "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+        );
+        self.own(&format!("{field}-immutable"), rule, message)
+    }
+
+    fn done(self) -> Vec<Rule> {
+        self.rules
+    }
+}
+
+/// True unless the list has two items that parse and are of one family. Of valid addresses exactly the IPv6
+/// ones have a colon, which is much cheaper than parsing in the API server's cost estimate.
+fn different_families(parses: &str, first: &str, second: &str) -> String {
+    format!(
+        "size(self) != 2 || !{parses}({first}) || !{parses}({second}) || {first}.contains(':') != {second}.contains(':')"
+    )
+}
+
+/// Whether IPAM is switched off in the object at hand.
+const IPAM_DISABLED: &str = "(has(self.ipam) && has(self.ipam.mode) && self.ipam.mode == 'Disabled')";
+
+const LIFECYCLE: &str = "lifecycle Persistent is only supported when ipam.mode is Enabled";
+const LIFECYCLE_RULE: &str = "!has(self.lifecycle) || !has(self.mode) || self.mode == 'Enabled'";
+
+const MTU: &str = "MTU should be greater than or equal to 1280 when IPv6 subnet is used";
+const SUBNETS_REQUIRED: &str = "Subnets is required with ipam.mode is Enabled or unset";
+const SUBNETS_FORBIDDEN: &str = "Subnets must be unset when ipam.mode is Disabled";
+const DISABLED_SECONDARY: &str = "Disabled ipam.mode is only supported for Secondary network";
+const EXCLUDE_NEEDS_SUBNETS: &str = "excludeSubnets must be unset when subnets is unset";
+const EXCLUDE_NEEDS_SUBNETS_RULE: &str = "!has(self.excludeSubnets) || has(self.subnets)";
+const HOST_SUBNET_LONGER: &str = "HostSubnet must be smaller than CIDR subnet";
+const HOST_SUBNET_V4: &str = "HostSubnet must < 32 for ipv4 CIDR";
+const HOST_SUBNET_V6: &str = "IPv6 only supports /64 host subnets";
