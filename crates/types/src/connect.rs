@@ -1,10 +1,13 @@
 //! What a `ClusterNetworkConnect` is made of: its subnets, the links cut from them, and the names of
 //! its objects. Which network has which block is decided in `causeway-alloc`.
 
+use std::fmt;
+use std::str::FromStr;
+
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cidr, ConnectName, Error, Family, NetworkName, NodeName, Result};
+use crate::{Cidr, ConnectName, Error, Family, NetworkId, NetworkName, NodeName, Result};
 
 /// One of the subnets that links are cut from, and the length of a network's block of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -107,6 +110,62 @@ impl Link {
         let error = |_| Error::Link { block: *block, slot };
         let subnet = block.subnet(block.family().link_prefix(), slot.into()).map_err(error)?;
         Ok(Self { connect_router: subnet.interface(0)?, network_router: subnet.interface(1)? })
+    }
+}
+
+/// Who has a block or a slice of a connection, as the annotation spells it: `layer3_<network id>` has
+/// a block, `layer2_<network id>` a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ConnectOwner {
+    /// A layer3 network.
+    Layer3(NetworkId),
+    /// A layer2 network.
+    Layer2(NetworkId),
+}
+
+impl ConnectOwner {
+    /// The network.
+    pub const fn network(self) -> NetworkId {
+        match self {
+            Self::Layer3(id) | Self::Layer2(id) => id,
+        }
+    }
+}
+
+impl fmt::Display for ConnectOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Layer3(id) => write!(f, "layer3_{id}"),
+            Self::Layer2(id) => write!(f, "layer2_{id}"),
+        }
+    }
+}
+
+impl FromStr for ConnectOwner {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let error = || Error::ConnectOwner(text.to_owned());
+        match text.split_once('_') {
+            Some(("layer3", id)) => id.parse().map(Self::Layer3).map_err(|_| error()),
+            Some(("layer2", id)) => id.parse().map(Self::Layer2).map_err(|_| error()),
+            _ => Err(error()),
+        }
+    }
+}
+
+impl TryFrom<String> for ConnectOwner {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<ConnectOwner> for String {
+    fn from(owner: ConnectOwner) -> Self {
+        owner.to_string()
     }
 }
 
@@ -256,6 +315,25 @@ mod tests {
             "blue_blue-network-to-colored-enterprise",
         ];
         assert_eq!(got, expected);
+    }
+
+    /// cnc-cases M08.
+    #[test]
+    fn m08_owners() {
+        let id = |id| NetworkId::new(id).unwrap();
+        let table = [
+            ("layer3_1", ConnectOwner::Layer3(id(1))),
+            ("layer3_100", ConnectOwner::Layer3(id(100))),
+            ("layer2_1", ConnectOwner::Layer2(id(1))),
+            ("layer2_50", ConnectOwner::Layer2(id(50))),
+        ];
+        for (text, owner) in table {
+            assert_eq!(text.parse(), Ok(owner));
+            assert_eq!(owner.to_string(), text);
+        }
+        for bad in ["unknown_1", "layer31", "", "layer3_", "layer3_4096", "layer2_01", "layer3_1_2"] {
+            assert_eq!(bad.parse::<ConnectOwner>(), Err(Error::ConnectOwner(bad.to_owned())));
+        }
     }
 
     #[test]

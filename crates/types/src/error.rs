@@ -41,6 +41,8 @@ pub enum Error {
     DefaultNetwork(&'static str),
     #[error("connect subnet {cidr}: networkPrefix {prefix} must be longer than /{} and shorter than /{}", cidr.prefix_len(), cidr.family().bits())]
     NetworkPrefix { cidr: Cidr, prefix: u8 },
+    #[error("{0:?} names no connected network: expected layer3_<network id> or layer2_<network id>")]
+    ConnectOwner(String),
     #[error("connect block {block} has no link number {slot}")]
     Link { block: Cidr, slot: u32 },
     #[error(
