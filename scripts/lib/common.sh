@@ -1,13 +1,15 @@
 # shellcheck shell=bash
 # What every part of the set-up shares: where things lie, how it speaks, locks, versions, links.
 
-# Our own links must never be taken for the machine's own programs.
-PATH=$(printf %s ":$PATH:" | sed "s|:${CAUSEWAY_PROGRAMS:-${XDG_CACHE_HOME:-$HOME/.cache}/causeway/bin}:|:|g; s|^:||; s|:\$||")
-
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/causeway
 programs=${CAUSEWAY_PROGRAMS:-$cache/bin}
 schemas=$(dirname -- "$programs")/share
 machine=$(uname -m)
+
+# Our own links must never be taken for the machine's own programs.
+PATH=:$PATH:
+PATH=${PATH//":$programs:"/:}
+PATH=${PATH#:} PATH=${PATH%:}
 
 say() { printf '%s: %s\n' "$part" "$*" >&2; }
 

@@ -37,7 +37,7 @@ debian_archive() {
     uri=$(own_apt "$work" "${ask[@]}" | head -n1)
     if [ -z "$uri" ]; then
         mkdir -p "$work/own/lists/partial"
-        own_apt "$work" -qq -o APT::Sandbox::User=root update >&2
+        own_apt "$work" -qq -o APT::Sandbox::User=root update >"$work/log" 2>&1 || cat "$work/log" >&2
         uri=$(own_apt "$work" "${ask[@]}" | head -n1)
     fi
     printf %s "$uri"
