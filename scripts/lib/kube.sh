@@ -4,10 +4,10 @@
 
 kube_sources=$here/programs/kube
 containerd_sources=$here/programs/containerd
-go_minimum=1.26
+go_debian=1.26 # the release that Debian packages, unpacked where the machine has none new enough
 kube_minimum=1.33
 
-# locked FOLDER MODULE: the version, without its v, that FOLDER's go.mod has for MODULE.
+# locked FOLDER MODULE: the version, without its v, that FOLDER's go.mod has for MODULE, or for go itself.
 locked() { awk -v module="$2" '$1 == module {sub(/^v/, "", $2); print $2}' "$1/go.mod"; }
 
 setup_kube_api() {
@@ -187,29 +187,31 @@ go_build() {
 with_go() {
     local folder=$1 command=$2 go
     shift 2
-    go=$(go_program)
+    go=$(go_program "$(locked "$folder" go)")
     patiently env CGO_ENABLED=0 GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOWORK=off \
         nice "$go" "$command" -C "$folder" -trimpath "$@" >&2 ||
         die "the Go build failed, see above" "If it could not reach the module proxy, see \`go help goproxy\`."
 }
 
+# go_program MINIMUM: the machine's Go, else Debian's, unpacked.
 go_program() {
-    local folder
-    if command -v go >/dev/null && at_least "$(version_of go env GOVERSION)" $go_minimum; then
+    local folder=$cache/go-$go_debian-$machine
+    if command -v go >/dev/null && at_least "$(version_of go env GOVERSION)" "$1"; then
         command -v go
         return
     fi
-    folder=$cache/go-$go_minimum-$machine
     whole "$folder" || alone go make_unit "$folder" make_go go
-    printf %s "$folder/usr/lib/go-$go_minimum/bin/go"
+    printf %s "$folder/usr/lib/go-$go_debian/bin/go"
 }
 
 make_go() {
-    say "no Go >= $go_minimum on this machine: unpacking Debian's"
-    instead="Put Go >= $go_minimum on the PATH."
+    say "this machine has no Go that is new enough: unpacking Debian's"
+    instead="Put Go >= $go_debian on the PATH."
     open_suite "$1" trixie-backports
-    (cd "$1" && "${suite_apt[@]}" download golang-$go_minimum-go golang-$go_minimum-src >&2)
-    unpack "$1/fresh" "$1"/golang-*.deb >"$1/fresh/packages"
+    (cd "$1" && "${suite_apt[@]}" download golang-$go_debian-go golang-$go_debian-src >&2)
+    unpack "$1/fresh" "$1"/golang-*.deb >"$1/packages"
+    rm -rf "$1"/fresh/usr/share/doc "$1"/fresh/usr/share/go-$go_debian/test
+    mv "$1/packages" "$1/fresh/"
 }
 
 # Downloads: the projects' own release files, compared with the checksums published beside them. Each answers false,
