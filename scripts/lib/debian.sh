@@ -69,8 +69,8 @@ open_suite() {
         printf 'Maintainer: nobody\nDescription: the host has its own\n\n'
     done >"$work/status"
     suite_apt=(apt-get -qq -o "Dir::State=$work/state" -o "Dir::State::status=$work/status" -o "Dir::Cache=$work/cache"
-        -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=- -o Dir::Etc::preferences=-
-        -o Dir::Etc::preferencesparts=- -o APT::Sandbox::User=root -o APT::Install-Recommends=false
+        -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferences=/dev/null
+        -o Dir::Etc::preferencesparts=/dev/null -o APT::Sandbox::User=root -o APT::Install-Recommends=false
         -o APT::Update::Error-Mode=any -o Acquire::Languages=none)
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     fetch_suite "$work" "$archive" "$suite" "$keys" 2>"$work/log" && return

@@ -127,7 +127,7 @@ build_kubernetes() {
         *) packages+=("k8s.io/kubernetes/cmd/$name") ;;
         esac
     done
-    say "building $* $version from the Go module proxy (the first time up to 7 minutes on two cores)"
+    say "building $* $version from the Go module proxy (the first time 5 to 10 minutes on two cores)"
     go_build "$kube_sources" -ldflags "$(kubernetes_stamp "$version")" -o "$work/fresh/" "${packages[@]}"
 }
 
@@ -215,10 +215,10 @@ make_go() {
 }
 
 # Downloads: the projects' own release files, compared with the checksums published beside them. Each answers false,
-# quickly, where the internet is out of reach.
+# quickly, where the internet is out of reach. A site with copies of them names it in the two variables.
 
-# fetch URL FILE
-fetch() { curl -fsSL --connect-timeout 3 --retry 2 -o "$2" "$1" 2>/dev/null; }
+# fetch URL FILE [OPTION...]
+fetch() { curl -fsSL --connect-timeout 3 -o "$2" "${@:3}" "$1" 2>/dev/null; }
 
 release_machine() { case $machine in x86_64) echo amd64 ;; aarch64) echo arm64 ;; *) echo "$machine" ;; esac; }
 
@@ -230,7 +230,7 @@ download_kubernetes() {
     for name; do
         fetch "$url/$name.sha256" "$work/$name.sha256" || return 1
         say "downloading $name $version"
-        fetch "$url/$name" "$work/fresh/$name" || return 1
+        fetch "$url/$name" "$work/fresh/$name" --retry 2 || return 1
         check_sum "$work/fresh/$name" "$(cat "$work/$name.sha256")" || return 1
         chmod +x "$work/fresh/$name"
     done
@@ -256,7 +256,7 @@ download_archive() {
     command -v curl >/dev/null || return 1
     fetch "$url/$4" "$1/sums" || return 1
     say "downloading $3"
-    fetch "$url/$3" "$1/$3" || return 1
+    fetch "$url/$3" "$1/$3" --retry 2 || return 1
     check_sum "$1/$3" "$(awk -v file="$3" '$2 == file || $2 == "*" file {print $1}' "$1/sums")"
 }
 
