@@ -4,22 +4,30 @@
 setup_rust() {
     part=rust
     local pinned version
-    need cc gcc libc6-dev
     pinned=$(sed -n 's/^channel = "\(.*\)"/\1/p' "$here/../rust-toolchain.toml")
-    command -v cargo >/dev/null || install_rustup "$pinned"
-    # With rustup this installs the pinned toolchain, if it is missing, and prints its version.
-    version=$(cd "$here/.." && version_of rustc --version) || true
-    at_least "${version:-0}" "$pinned" || die "this needs Rust $pinned, and cargo here has ${version:-none}" \
-        "With rustup: rustup toolchain install $pinned" "Without it: get it from https://rustup.rs"
+    need cc gcc libc6-dev
+    command -v cargo >/dev/null || install_rustup
+    if command -v rustup >/dev/null; then
+        rustup run "$pinned" rustc --version >/dev/null 2>&1 || install_toolchain "$pinned"
+        return
+    fi
+    version=$(version_of rustc --version) || true
+    at_least "${version:-0}" "$pinned" || die "this needs Rust $pinned, and this machine has ${version:-none}" \
+        "Get rustup from https://rustup.rs: it brings the right one."
 }
 
-# Debian has a rustup package since version 13; before that only Rust's own installer remains, and that is the user's
-# to run.
+install_toolchain() {
+    say "installing Rust $1 with rustup"
+    rustup toolchain install --profile minimal --component rustfmt,clippy -- "$1" >&2 ||
+        die "rustup could not install Rust $1, see above" "Run this again when its server is reachable."
+}
+
+# Debian has a rustup package since version 13. Before that only Rust's own installer remains, and that one is the
+# user's to run.
 install_rustup() {
-    if command -v apt-cache >/dev/null && apt-cache show rustup >/dev/null 2>&1; then
+    if command -v apt-cache >/dev/null && apt-cache policy rustup | grep -q 'Candidate: [0-9]'; then
         need rustup rustup
-        say "installing Rust $1 with rustup"
-        rustup toolchain install --profile minimal -c rustfmt -c clippy "$1" >&2 && return
+        return
     fi
     die "there is no Rust on this machine" "Get rustup from https://rustup.rs, then run this again." \
         "If it is installed already: is ~/.cargo/bin on the PATH?"
