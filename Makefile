@@ -37,7 +37,8 @@ doc: ## the API documentation, warnings denied
 deny: ## licences, advisories and sources of the dependencies
 	@command -v cargo-deny >/dev/null || \
 	  { echo 'cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }
-	$(call step,dependencies) cargo deny --all-features check
+	$(call step,licences and sources of the dependencies) cargo deny check bans licenses sources
+	$(call step,known vulnerabilities (needs the internet)) cargo deny check advisories
 
 fmt: ## format the code
 	cargo fmt --all
