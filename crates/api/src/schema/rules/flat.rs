@@ -22,7 +22,7 @@ impl Place {
     fn meant(self) -> String {
         match self {
             Self::UserDefinedNetwork => written("self"),
-            Self::Template => "!has(self.spec)".into(),
+            Self::Template => "(!has(self.spec))".into(),
             Self::TemplateSpec => "true".into(),
         }
     }
