@@ -1,7 +1,9 @@
 //! The Kubernetes side of Causeway, without Kubernetes: custom resources, annotations, conditions and intent.
 
+pub mod annotations;
 pub mod crd;
 mod error;
+pub mod install;
 pub mod schema;
 
 pub use error::Error;

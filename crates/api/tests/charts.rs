@@ -1,5 +1,6 @@
 //! The checked-in YAML is what this crate prints. `CAUSEWAY_RECORD=1` writes it anew.
 
+use causeway_api::install::Installation;
 use causeway_api::schema::{CrdSet, crds, crds_json, crds_yaml};
 use std::path::PathBuf;
 
@@ -44,4 +45,14 @@ fn yaml_json_and_values_agree() {
         .collect();
     assert_eq!(list["items"], serde_json::Value::Array(yaml.clone()));
     assert_eq!(values, yaml);
+}
+
+#[test]
+fn policies_are_recorded() {
+    compare("policies/causeway.yaml", &Installation::default().policies_yaml().unwrap());
+}
+
+#[test]
+fn roles_are_recorded() {
+    compare("roles/causeway.yaml", &Installation::default().roles_yaml().unwrap());
 }

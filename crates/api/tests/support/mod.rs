@@ -5,7 +5,8 @@
 pub(crate) mod structural;
 
 use causeway_api::schema::{
-    cluster_network_connect, cluster_user_defined_network, rules, rules::Rule, schema_of, user_defined_network,
+    cluster_network_connect, cluster_user_defined_network, rules, rules::Rule, schema_of,
+    user_defined_network,
 };
 use kube_core::cel::Validator;
 use serde::Deserialize;
@@ -91,15 +92,19 @@ fn places(written: &Written) -> (Value, Vec<Place>) {
     let block = |topology: &'static str| match topology {
         "Layer2" => [
             ("udn", Kind::Udn, (|v| json!({"topology": "Layer2", "layer2": v})) as fn(&Value) -> Value),
-            ("cudn", Kind::Cudn, |v| {
-                json!({"namespaceSelector": {}, "network": {"topology": "Layer2", "layer2": v}})
-            }),
+            (
+                "cudn",
+                Kind::Cudn,
+                |v| json!({"namespaceSelector": {}, "network": {"topology": "Layer2", "layer2": v}}),
+            ),
         ],
         _ => [
             ("udn", Kind::Udn, (|v| json!({"topology": "Layer3", "layer3": v})) as fn(&Value) -> Value),
-            ("cudn", Kind::Cudn, |v| {
-                json!({"namespaceSelector": {}, "network": {"topology": "Layer3", "layer3": v}})
-            }),
+            (
+                "cudn",
+                Kind::Cudn,
+                |v| json!({"namespaceSelector": {}, "network": {"topology": "Layer3", "layer3": v}}),
+            ),
         ],
     };
     let whole: fn(&Value) -> Value = Value::clone;
@@ -111,9 +116,11 @@ fn places(written: &Written) -> (Value, Vec<Place>) {
         Written { layer3: Some(v), .. } => (v.clone(), block("Layer3").into()),
         Written { localnet: Some(v), .. } => (
             v.clone(),
-            vec![("cudn", Kind::Cudn, |v| {
-                json!({"namespaceSelector": {}, "network": {"topology": "Localnet", "localnet": v}})
-            })],
+            vec![(
+                "cudn",
+                Kind::Cudn,
+                |v| json!({"namespaceSelector": {}, "network": {"topology": "Localnet", "localnet": v}}),
+            )],
         ),
         Written { flat: Some(v), .. } => (
             v.clone(),
@@ -232,7 +239,12 @@ pub(crate) fn judge(schema: &Value, case: &Case) -> Vec<String> {
     match &case.update {
         None => judge_one(schema, &case.object, None),
         Some(update) => {
-            assert_eq!(judge_one(schema, &case.object, None), Vec::<String>::new(), "{}: before the update", case.id);
+            assert_eq!(
+                judge_one(schema, &case.object, None),
+                Vec::<String>::new(),
+                "{}: before the update",
+                case.id
+            );
             judge_one(schema, update, Some(&case.object))
         }
     }

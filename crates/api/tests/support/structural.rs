@@ -35,7 +35,12 @@ fn check_type(schema: &Value, value: &Value, path: &str, errors: &mut Vec<String
     }
 }
 
-fn check_object(schema: &Value, object: &serde_json::Map<String, Value>, path: &str, errors: &mut Vec<String>) {
+fn check_object(
+    schema: &Value,
+    object: &serde_json::Map<String, Value>,
+    path: &str,
+    errors: &mut Vec<String>,
+) {
     let inside = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if object.get(name).is_none_or(Value::is_null) {
@@ -55,7 +60,11 @@ fn check_list(schema: &Value, list: &[Value], path: &str, errors: &mut Vec<Strin
         errors.push(format!("{path}: should have at least {} items", schema["minItems"]));
     }
     if schema["maxItems"].as_u64().is_some_and(|max| list.len() as u64 > max) {
-        errors.push(format!("{path}: Too many: {}: must have at most {} items", list.len(), schema["maxItems"]));
+        errors.push(format!(
+            "{path}: Too many: {}: must have at most {} items",
+            list.len(),
+            schema["maxItems"]
+        ));
     }
     if schema["x-kubernetes-list-type"] == "map" {
         check_keys(schema, list, path, errors);

@@ -1,0 +1,96 @@
+//! The keys of annotations and labels, and who writes each.
+
+/// Namespace label: the namespace's pods use a primary user-defined network. Only at creation.
+pub const PRIMARY_NETWORK_LABEL: &str = "k8s.ovn.org/primary-user-defined-network";
+/// NAD label: the NAD was rendered from a UserDefinedNetwork or ClusterUserDefinedNetwork.
+pub const USER_DEFINED_NETWORK_LABEL: &str = "k8s.ovn.org/user-defined-network";
+/// Finalizer of networks and of their NADs.
+pub const NETWORK_FINALIZER: &str = "k8s.ovn.org/user-defined-network-protection";
+
+/// NAD: the network's name.
+pub const NETWORK_NAME: &str = "k8s.ovn.org/network-name";
+/// NAD: the network's number.
+pub const NETWORK_ID: &str = "k8s.ovn.org/network-id";
+/// NAD: tunnel keys of the network's switch and transit router.
+pub const TUNNEL_KEYS: &str = "k8s.ovn.org/tunnel-keys";
+
+/// Node: the node's number.
+pub const NODE_ID: &str = "k8s.ovn.org/node-id";
+/// Node: the node's subnets, for each network; we publish those of the default network.
+pub const NODE_SUBNETS: &str = "k8s.ovn.org/node-subnets";
+/// Node: the node's address on the transit switches.
+pub const NODE_TRANSIT_SWITCH_PORT: &str = "k8s.ovn.org/node-transit-switch-port-ifaddr";
+/// Node: the subnet of the pair between a layer2 transit router and the node's gateway router.
+pub const NODE_TRANSIT_PEER_PORTS: &str = "k8s.ovn.org/node-transit-peer-ports-subnet";
+/// Node: the layer2 topology that the node has.
+pub const LAYER2_TOPOLOGY_VERSION: &str = "k8s.ovn.org/layer2-topology-version";
+/// Node: the name of the node's OVN chassis.
+pub const NODE_CHASSIS_ID: &str = "k8s.ovn.org/node-chassis-id";
+/// Node: addresses of the node's tunnel end points.
+pub const NODE_ENCAP_IPS: &str = "k8s.ovn.org/node-encap-ips";
+/// Node: the node's gateway: mode, bridge, addresses, next hops.
+pub const L3_GATEWAY_CONFIG: &str = "k8s.ovn.org/l3-gateway-config";
+/// Node: the node's own addresses.
+pub const NODE_PRIMARY_IFADDR: &str = "k8s.ovn.org/node-primary-ifaddr";
+/// Node: all addresses of the node.
+pub const HOST_CIDRS: &str = "k8s.ovn.org/host-cidrs";
+/// Node: MAC addresses of the management ports, for each network.
+pub const NODE_MANAGEMENT_MACS: &str = "k8s.ovn.org/node-mgmt-port-mac-addresses";
+/// Node: the masquerade subnet in use.
+pub const NODE_MASQUERADE_SUBNET: &str = "k8s.ovn.org/node-masquerade-subnet";
+/// Node: whether gateway MTU checks are in use.
+pub const GATEWAY_MTU_SUPPORT: &str = "k8s.ovn.org/gateway-mtu-support";
+
+/// Pod: addresses of all networks of the pod.
+pub const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
+/// Pod: what the network plugin has done, by the network plumbing working group's standard.
+pub const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+/// Pod, by the user: the secondary networks that the pod wants.
+pub const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+/// Pod, by the user: addresses wanted on the primary network.
+pub const DEFAULT_NETWORK: &str = "v1.multus-cni.io/default-network";
+/// Pod, by the user: which primary network the pod wants.
+pub const REQUESTED_PRIMARY: &str = "k8s.ovn.org/requested-primary-udn";
+/// Pod, by the user: ports that stay reachable from the default network.
+pub const OPEN_DEFAULT_PORTS: &str = "k8s.ovn.org/open-default-ports";
+
+/// ClusterNetworkConnect: blocks and slices of the connected networks.
+pub const NETWORK_SUBNETS: &str = "k8s.ovn.org/network-subnets";
+/// ClusterNetworkConnect: tunnel key of the connect router.
+pub const CONNECT_ROUTER_TUNNEL_KEY: &str = "k8s.ovn.org/connect-router-tunnel-key";
+/// ClusterNetworkConnect: links that a block has room for, which numbers the connect router's ports.
+pub const CONNECT_ROUTER_SLOTS: &str = "k8s.ovn.org/connect-router-slots";
+/// ClusterNetworkConnect: how the connection is laid out: `transit`, `both` or `compact`.
+pub const CONNECT_TOPOLOGY: &str = "k8s.ovn.org/connect-topology";
+
+/// Annotations that only the cluster manager writes, on whichever object.
+pub const BY_CLUSTER_MANAGER: [&str; 12] = [
+    NETWORK_NAME,
+    NETWORK_ID,
+    TUNNEL_KEYS,
+    NODE_ID,
+    NODE_SUBNETS,
+    NODE_TRANSIT_SWITCH_PORT,
+    NODE_TRANSIT_PEER_PORTS,
+    POD_NETWORKS,
+    NETWORK_SUBNETS,
+    CONNECT_ROUTER_TUNNEL_KEY,
+    CONNECT_ROUTER_SLOTS,
+    CONNECT_TOPOLOGY,
+];
+
+/// Annotations of a Node that only the node itself writes.
+pub const BY_NODE: [&str; 9] = [
+    LAYER2_TOPOLOGY_VERSION,
+    NODE_CHASSIS_ID,
+    NODE_ENCAP_IPS,
+    L3_GATEWAY_CONFIG,
+    NODE_PRIMARY_IFADDR,
+    HOST_CIDRS,
+    NODE_MANAGEMENT_MACS,
+    NODE_MASQUERADE_SUBNET,
+    GATEWAY_MTU_SUPPORT,
+];
+
+/// Annotations of a ClusterNetworkConnect that nobody changes once they are there.
+pub const WRITTEN_ONCE: [&str; 2] = [CONNECT_ROUTER_TUNNEL_KEY, CONNECT_ROUTER_SLOTS];

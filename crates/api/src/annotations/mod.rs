@@ -1,0 +1,3 @@
+//! Annotations: their keys, and codecs from and to text.
+
+pub mod keys;

@@ -1,0 +1,250 @@
+//! Admission policies: each managed annotation has one writer, and a namespace keeps its kind of network.
+
+use serde_json::{Value, json};
+
+use super::{Installation, NODE_USER_PREFIX};
+use crate::annotations::keys;
+
+/// The policies with their bindings.
+pub fn policies(installation: &Installation) -> Vec<Value> {
+    let all = [
+        namespace_label(),
+        cluster_manager_annotations(installation),
+        connect_keys(),
+        node_annotations(installation),
+        network_status(installation),
+        node_limits(installation),
+        zone_reports(installation),
+    ];
+    all.into_iter().flat_map(|policy| [policy.policy(), policy.binding()]).collect()
+}
+
+struct Policy {
+    name: &'static str,
+    rules: Value,
+    conditions: Value,
+    variables: Vec<Value>,
+    validations: Value,
+}
+
+impl Policy {
+    fn policy(&self) -> Value {
+        let mut spec = json!({
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": self.rules},
+            "validations": self.validations,
+        });
+        if !self.variables.is_empty() {
+            spec["variables"] = Value::Array(self.variables.clone());
+        }
+        if !self.conditions.is_null() {
+            spec["matchConditions"] = self.conditions.clone();
+        }
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": self.name},
+            "spec": spec,
+        })
+    }
+
+    fn binding(&self) -> Value {
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": self.name},
+            "spec": {"policyName": self.name, "validationActions": ["Deny"]},
+        })
+    }
+}
+
+fn rule(groups: &[&str], resources: &[&str], operations: &[&str]) -> Value {
+    json!({"apiGroups": groups, "apiVersions": ["*"], "resources": resources, "operations": operations})
+}
+
+fn variable(name: &str, expression: impl Into<String>) -> Value {
+    json!({"name": name, "expression": expression.into()})
+}
+
+/// The keys among `keys` whose annotation the request adds, changes or removes. The `=` in front tells an empty
+/// annotation from none.
+fn changed(keys: &[&str]) -> Value {
+    let of = |object: &str| {
+        format!(
+            "(has({object}.metadata.annotations) && k in {object}.metadata.annotations ? \
+             '=' + {object}.metadata.annotations[k] : '')"
+        )
+    };
+    let list: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
+    variable(
+        "changed",
+        format!(
+            "[{}].filter(k, {} != (oldObject == null ? '' : {}))",
+            list.join(", "),
+            of("object"),
+            of("oldObject")
+        ),
+    )
+}
+
+/// The name of the node that asks, or nothing. A token names its node truthfully for every service account,
+/// so the account is checked too.
+fn node(installation: &Installation) -> Value {
+    let length = NODE_USER_PREFIX.len();
+    let extra = "authentication.kubernetes.io/node-name";
+    variable(
+        "node",
+        format!(
+            "request.userInfo.username.startsWith('{NODE_USER_PREFIX}') ? request.userInfo.username.substring({length}) : \
+             request.userInfo.username == '{}' && has(request.userInfo.extra) && '{extra}' in request.userInfo.extra ? \
+             string(request.userInfo.extra['{extra}'][0]) : ''",
+            installation.node_user()
+        ),
+    )
+}
+
+fn namespace_label() -> Policy {
+    let label = keys::PRIMARY_NETWORK_LABEL;
+    let has =
+        |object: &str| format!("(has({object}.metadata.labels) && '{label}' in {object}.metadata.labels)");
+    Policy {
+        name: "causeway-namespace-label",
+        rules: json!([rule(&[""], &["namespaces"], &["UPDATE"])]),
+        conditions: Value::Null,
+        variables: Vec::new(),
+        validations: json!([{
+            "expression": format!("{} == {}", has("object"), has("oldObject")),
+            "message": format!("The '{label}' label cannot be added/removed after the namespace was created"),
+        }]),
+    }
+}
+
+/// Every way to write an annotation of the objects: the object itself, its status, and for pods a binding,
+/// whose annotations the API server copies to the pod.
+fn cluster_manager_annotations(installation: &Installation) -> Policy {
+    let write = &["CREATE", "UPDATE"];
+    Policy {
+        name: "causeway-cluster-manager-annotations",
+        rules: json!([
+            rule(&[""], &["pods", "pods/status", "pods/binding", "bindings", "nodes", "nodes/status"], write,),
+            rule(&["k8s.cni.cncf.io"], &["network-attachment-definitions"], write),
+            rule(&["k8s.ovn.org"], &["clusternetworkconnects"], write),
+        ]),
+        conditions: Value::Null,
+        variables: vec![changed(&keys::BY_CLUSTER_MANAGER)],
+        validations: json!([{
+            "expression": format!(
+                "size(variables.changed) == 0 || request.userInfo.username == '{}'",
+                installation.cluster_manager_user()
+            ),
+            "messageExpression": "'only the cluster manager of Causeway writes ' + variables.changed.join(', ')",
+        }]),
+    }
+}
+
+fn connect_keys() -> Policy {
+    let list: Vec<String> = keys::WRITTEN_ONCE.iter().map(|key| format!("'{key}'")).collect();
+    Policy {
+        name: "causeway-connect-keys",
+        rules: json!([rule(&["k8s.ovn.org"], &["clusternetworkconnects"], &["UPDATE"])]),
+        conditions: Value::Null,
+        variables: vec![variable(
+            "changed",
+            format!(
+                "[{}].filter(k, has(oldObject.metadata.annotations) && k in oldObject.metadata.annotations && \
+                 !(has(object.metadata.annotations) && k in object.metadata.annotations && \
+                 object.metadata.annotations[k] == oldObject.metadata.annotations[k]))",
+                list.join(", ")
+            ),
+        )],
+        validations: json!([{
+            "expression": "size(variables.changed) == 0",
+            "messageExpression": "'nobody changes or removes ' + variables.changed.join(', ') + \
+                                  ' once it is there: create the ClusterNetworkConnect anew'",
+        }]),
+    }
+}
+
+fn node_annotations(installation: &Installation) -> Policy {
+    Policy {
+        name: "causeway-node-annotations",
+        rules: json!([rule(&[""], &["nodes", "nodes/status"], &["CREATE", "UPDATE"])]),
+        conditions: Value::Null,
+        variables: vec![changed(&keys::BY_NODE), node(installation)],
+        validations: json!([{
+            "expression": "size(variables.changed) == 0 || variables.node == object.metadata.name",
+            "messageExpression": "'only the Causeway of node ' + object.metadata.name + ' writes ' + variables.changed.join(', ')",
+        }]),
+    }
+}
+
+fn network_status(installation: &Installation) -> Policy {
+    let others: Vec<String> = installation.status_writers.iter().map(|user| format!("'{user}'")).collect();
+    Policy {
+        name: "causeway-network-status",
+        rules: json!([rule(
+            &[""],
+            &["pods", "pods/status", "pods/binding", "bindings"],
+            &["CREATE", "UPDATE"]
+        )]),
+        conditions: Value::Null,
+        variables: vec![changed(&[keys::NETWORK_STATUS]), node(installation)],
+        validations: json!([{
+            "expression": format!(
+                "size(variables.changed) == 0 || request.userInfo.username in [{}] || (variables.node != '' && \
+                 request.resource.resource == 'pods' && request.subResource != 'binding' && \
+                 has(object.spec.nodeName) && object.spec.nodeName == variables.node)",
+                others.join(", ")
+            ),
+            "message": format!("only the Causeway of the pod's node writes {}", keys::NETWORK_STATUS),
+        }]),
+    }
+}
+
+/// A node may write annotations of its own Node and of the pods bound to it, and nothing else about them: the right
+/// to patch a status would otherwise reach every status and every label.
+fn node_limits(installation: &Installation) -> Policy {
+    let is_node = format!(
+        "request.userInfo.username.startsWith('{NODE_USER_PREFIX}') || request.userInfo.username == '{}'",
+        installation.node_user()
+    );
+    let same = |path: &str| {
+        format!(
+            "has(object.{path}) == has(oldObject.{path}) && (!has(object.{path}) || object.{path} == oldObject.{path})"
+        )
+    };
+    Policy {
+        name: "causeway-node-limits",
+        rules: json!([rule(&[""], &["nodes", "nodes/status", "pods", "pods/status"], &["UPDATE"])]),
+        conditions: json!([{"name": "by-a-node", "expression": is_node}]),
+        variables: vec![node(installation)],
+        validations: json!([
+            {
+                "expression": "request.resource.resource == 'nodes' ? object.metadata.name == variables.node : \
+                               has(object.spec.nodeName) && object.spec.nodeName == variables.node",
+                "message": "a node of Causeway writes its own Node and the pods bound to it",
+            },
+            {
+                "expression": same("metadata.labels"),
+                "message": "a node of Causeway writes annotations, not labels",
+            },
+            {
+                "expression": same("status"),
+                "message": "a node of Causeway writes annotations, not the status",
+            },
+        ]),
+    }
+}
+
+fn zone_reports(installation: &Installation) -> Policy {
+    Policy {
+        name: "causeway-zone-reports",
+        rules: json!([rule(&["k8s.ovn.org"], &["zonereports"], &["CREATE", "UPDATE"])]),
+        conditions: Value::Null,
+        variables: vec![node(installation)],
+        validations: json!([{
+            "expression": "variables.node == object.metadata.name || (oldObject != null && object.spec == oldObject.spec)",
+            "messageExpression": "'only the Causeway of node ' + object.metadata.name + ' writes its ZoneReport'",
+        }]),
+    }
+}
