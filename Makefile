@@ -3,6 +3,9 @@
 .NOTPARALLEL:
 .PHONY: help setup demo test bench fuzz fmt lint doc deny
 
+# Where the machine has no Rust, the set-up links its own here.
+export PATH := $(PATH):$(or $(CAUSEWAY_PROGRAMS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/causeway/bin)
+
 step = @printf '\n== %s\n' '$(1)' >&2;
 
 help: ## this list

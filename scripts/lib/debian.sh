@@ -53,8 +53,8 @@ archive_keys() {
     dpkg-deb -x "$work"/keys/debian-archive-keyring_*.deb "$work/keys"
 }
 
-# open_suite WORK SUITE [INSTALLED...]: an apt of our own in WORK that sees only SUITE. It believes that nothing is
-# installed but the packages named, so it resolves everything else down to the C library. Sets `suite_apt`. Where there
+# open_suite WORK SUITE [INSTALLED...]: an apt of our own in WORK that sees only SUITE (or several, in one word with
+# commas; the last is preferred). It believes that nothing is installed but the packages named, so it resolves everything else down to the C library. Sets `suite_apt`. Where there
 # is no Debian archive it stops with the advice that the caller left in `instead`.
 open_suite() {
     local work=$1 suite=$2 archive keys package
@@ -71,7 +71,7 @@ open_suite() {
     suite_apt=(apt-get -qq -o "Dir::State=$work/state" -o "Dir::State::status=$work/status" -o "Dir::Cache=$work/cache"
         -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferences=/dev/null
         -o Dir::Etc::preferencesparts=/dev/null -o APT::Sandbox::User=root -o APT::Install-Recommends=false
-        -o APT::Update::Error-Mode=any -o Acquire::Languages=none)
+        -o APT::Update::Error-Mode=any -o APT::Default-Release="${suite##*,}" -o Acquire::Languages=none)
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     fetch_suite "$work" "$archive" "$suite" "$keys" 2>"$work/log" && return
     if [ ! -e "$keys" ] || grep -q NO_PUBKEY "$work/log"; then
@@ -84,17 +84,68 @@ open_suite() {
 }
 
 fetch_suite() {
-    echo "deb [target=Packages signed-by=$4] $2 $3 main" >"$1/sources.list"
+    local suites
+    IFS=, read -ra suites <<<"$3"
+    printf "deb [target=Packages signed-by=$4] $2 %s main\n" "${suites[@]}" >"$1/sources.list"
     "${suite_apt[@]}" update
 }
 
-# unpack FOLDER: unpacks the packages that were fetched; notes name, version and checksum of each.
+# fetch_packages WORK PACKAGE...: fetches them and what they need, and unpacks it all into WORK/root. The name, version
+# and checksum of each go into WORK/packages.
+fetch_packages() {
+    local work=$1
+    shift
+    "${suite_apt[@]}" -y --download-only install "$@" </dev/null >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        die "apt could not fetch $*, see above" "Run this again when the archive is reachable."
+    }
+    local debs=("$work"/cache/archives/*.deb)
+    say "unpacking ${#debs[@]} packages"
+    unpack "$work/root" "${debs[@]}" >"$work/packages"
+}
+
 unpack() {
     local folder=$1 deb
     shift
+    mkdir -p "$folder"
     for deb; do
         dpkg-deb -x "$deb" "$folder"
         # shellcheck disable=SC2016 # dpkg-deb fills these in
         printf '%s %s\n' "$(sha256sum <"$deb" | cut -c-64)" "$(dpkg-deb -W --showformat='${Package} ${Version}' "$deb")"
     done
+}
+
+# take ROOT PREFIX ENVIRONMENT PROGRAM...: moves programs from an unpacked ROOT into PREFIX, each with exactly the
+# libraries that it loads, and a wrapper in PREFIX/bin that sets ENVIRONMENT (shell text, may use $prefix).
+take() {
+    local root=$1 prefix=$2 environment=$3 libraries name file
+    shift 3
+    mkdir -p "$prefix"/{bin,lib,libexec}
+    libraries=$(dirname "$(find "$root/usr/lib" -name libc.so.6)")
+    cp -L "$(find "$root"/usr/lib* -name 'ld-linux*.so*' | head -n1)" "$prefix/lib/ld.so"
+    for name; do
+        file=$(find "$root"/usr/{bin,sbin,lib/openvswitch-switch} -name "$name" 2>/dev/null | head -n1) || true
+        [ -n "$file" ] || die "Debian's packages have no $name" "This script needs to learn where it went."
+        if [ "$(head -c4 "$file" | tail -c3)" != ELF ]; then
+            cp -L "$file" "$prefix/bin/$name"
+            continue
+        fi
+        "$prefix/lib/ld.so" --library-path "$libraries" --list "$file" |
+            awk -v folder="$libraries/" 'index($3, folder) == 1 {print $3}' | xargs cp -Lt "$prefix/lib"
+        cp -L "$file" "$prefix/libexec/$name"
+        wrapper "$name" "$environment" >"$prefix/bin/$name"
+        chmod +x "$prefix/bin/$name"
+    done
+}
+
+# The loader is called by name, so no LD_LIBRARY_PATH reaches the program's children, and the prefix may be moved.
+wrapper() {
+    cat <<WRAPPER
+#!/bin/sh
+self=\$0
+[ ! -L "\$self" ] || self=\$(readlink -f "\$self")
+prefix=\${self%/*}/..
+$2
+exec "\$prefix/lib/ld.so" --argv0 $1 --library-path "\$prefix/lib" "\$prefix/libexec/$1" "\$@"
+WRAPPER
 }

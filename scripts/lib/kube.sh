@@ -205,11 +205,12 @@ go_program() {
 }
 
 make_go() {
-    say "this machine has no Go that is new enough: unpacking Debian's"
+    say "this machine has no Go that is new enough: fetching Debian's"
     instead="Put Go >= $go_debian on the PATH."
     open_suite "$1" trixie-backports
-    (cd "$1" && "${suite_apt[@]}" download golang-$go_debian-go golang-$go_debian-src >&2)
-    unpack "$1/fresh" "$1"/golang-*.deb >"$1/packages"
+    fetch_packages "$1" golang-$go_debian-go
+    mkdir "$1/fresh/usr"
+    mv "$1/root/usr/lib" "$1/root/usr/share" "$1/fresh/usr/"
     rm -rf "$1"/fresh/usr/share/doc "$1"/fresh/usr/share/go-$go_debian/test
     mv "$1/packages" "$1/fresh/"
 }

@@ -52,59 +52,23 @@ ovn_on_path() {
 
 ovn_install() {
     ! whole "$ovn_prefix" || return 0 # somebody else did it while we waited
-    local work fresh
+    local work name
     work=$(scratch ovn)
-    fresh=$work/prefix
-    mkdir -p "$fresh" "$work/root"
-    say "reading the package list of Debian $ovn_suite"
+    say "no OVN >= $ovn_minimum on this machine: fetching Debian $ovn_suite's"
     instead="Install OVN >= $ovn_minimum with Open vSwitch, so that ovn-northd and ovsdb-server are on the PATH."
     open_suite "$work" $ovn_suite "${ovn_unused[@]}"
-    "${suite_apt[@]}" -y --download-only install ovn-central ovn-host openvswitch-switch </dev/null >"$work/log" 2>&1 ||
-        die "cannot fetch OVN's packages: $(tail -n1 "$work/log")" "Run this again when the archive is reachable."
-    local debs=("$work"/cache/archives/*.deb)
-    say "unpacking ${#debs[@]} packages into $ovn_prefix"
-    unpack "$work/root" "${debs[@]}" >"$fresh/packages"
-    ovn_gather "$work/root" "$fresh"
-    ovn_try "$fresh"
-    publish "$fresh" "$ovn_prefix"
+    fetch_packages "$work" ovn-central ovn-host openvswitch-switch
+    # shellcheck disable=SC2016 # the wrapper fills in $prefix
+    take "$work/root" "$work/fresh" \
+        'export OVS_PKGDATADIR="${OVS_PKGDATADIR:-$prefix/share}" OVN_PKGDATADIR="${OVN_PKGDATADIR:-$prefix/share}"' \
+        "${ovn_programs[@]}"
+    mkdir "$work/fresh/share"
+    for name in "${ovn_schemas[@]}"; do find "$work/root/usr/share" -name "$name" -exec cp -t "$work/fresh/share" {} +; done
+    mv "$work/packages" "$work/fresh/"
+    ovn_try "$work/fresh"
+    publish "$work/fresh" "$ovn_prefix"
     rm -rf "$work"
-    say "OVN $(version_of "$ovn_prefix/bin/ovn-northd" --version) is ready"
-}
-
-# ovn_gather ROOT PREFIX: takes the programs, exactly the libraries that they load, and the schemas.
-ovn_gather() {
-    local root=$1 prefix=$2 loader libraries name file
-    mkdir -p "$prefix"/{bin,lib,libexec,share}
-    loader=$(find "$root"/usr/lib* -name 'ld-linux*.so*' | head -n1)
-    libraries=$(dirname "$(find "$root/usr/lib" -name libc.so.6)")
-    cp -L "$loader" "$prefix/lib/ld.so"
-    for name in "${ovn_programs[@]}"; do
-        file=$(find "$root/usr" \( -path '*/bin/*' -o -path '*/sbin/*' -o -path '*/lib/openvswitch-switch/*' \) \
-            -name "$name" | head -n1)
-        [ -n "$file" ] || die "Debian's packages have no $name" "This script needs to learn where it went."
-        if [ "$(head -c4 "$file" | tail -c3)" != ELF ]; then
-            cp -L "$file" "$prefix/bin/$name"
-            continue
-        fi
-        cp -L "$file" "$prefix/libexec/$name"
-        ovn_wrapper "$name" >"$prefix/bin/$name"
-        chmod +x "$prefix/bin/$name"
-        "$prefix/lib/ld.so" --library-path "$libraries" --list "$file" |
-            awk -v folder="$libraries/" 'index($3, folder) == 1 {print $3}' | xargs cp -Lt "$prefix/lib"
-    done
-    for name in "${ovn_schemas[@]}"; do find "$root/usr/share" -name "$name" -exec cp {} "$prefix/share" \;; done
-}
-
-# The loader is called by name, so no LD_LIBRARY_PATH reaches the program's children, and the prefix may be moved.
-ovn_wrapper() {
-    cat <<WRAPPER
-#!/bin/sh
-self=\$0
-[ ! -L "\$self" ] || self=\$(readlink -f "\$self")
-prefix=\${self%/*}/..
-export OVS_PKGDATADIR="\${OVS_PKGDATADIR:-\$prefix/share}" OVN_PKGDATADIR="\${OVN_PKGDATADIR:-\$prefix/share}"
-exec "\$prefix/lib/ld.so" --argv0 $1 --library-path "\$prefix/lib" "\$prefix/libexec/$1" "\$@"
-WRAPPER
+    say "OVN $(version_of "$ovn_prefix/bin/ovn-northd" --version) is ready in $ovn_prefix"
 }
 
 # ovn_try PREFIX: every program starts, and OVN is new enough.
