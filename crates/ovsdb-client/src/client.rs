@@ -1,0 +1,271 @@
+//! The owner of a session and its connection: connects, reconnects, feeds bytes and time.
+
+use crate::connect::{Link, connect};
+use crate::remote::Remote;
+use crate::tls::TlsFiles;
+use causeway_ovsdb::{
+    Error, Event, Replica, RequestId, Session, SessionConfig, TransactOutcome, Transaction,
+};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, warn};
+
+/// What a client needs to know.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// The database and what to hold of it.
+    pub session: SessionConfig,
+    /// Its servers, tried in turn.
+    pub remotes: Vec<Remote>,
+    /// For `ssl:` remotes.
+    pub tls: Option<TlsFiles>,
+    /// The pause after all remotes have failed once; it doubles up to `retry_max`.
+    pub retry_min: Duration,
+    /// The longest pause between rounds of attempts.
+    pub retry_max: Duration,
+    /// How long one attempt may take.
+    pub connect_limit: Duration,
+}
+
+impl ClientConfig {
+    /// With the usual pauses. Inactivity probes are off on unix sockets, whose peer can't vanish unnoticed, and
+    /// every 5 s elsewhere.
+    pub fn new(mut session: SessionConfig, remotes: Vec<Remote>) -> ClientConfig {
+        if session.probe_interval.is_none() && remotes.iter().any(|r| !matches!(r, Remote::Unix(_))) {
+            session.probe_interval = Some(5_000);
+        }
+        ClientConfig {
+            session,
+            remotes,
+            tls: None,
+            retry_min: Duration::from_millis(50),
+            retry_max: Duration::from_secs(5),
+            connect_limit: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What happens to a client.
+#[derive(Debug)]
+pub enum ClientEvent {
+    /// A connection to this remote is there; the replica is not current yet.
+    Connected(Remote),
+    /// The connection, or the attempt at one, ended.
+    Disconnected {
+        /// The remote.
+        remote: Remote,
+        /// Why.
+        reason: String,
+    },
+    /// The session has something to tell.
+    Session(Event),
+}
+
+type Connecting = Pin<Box<dyn Future<Output = io::Result<Link>> + Send>>;
+
+enum Io {
+    Pause(Instant),
+    Connecting(Connecting),
+    Open(Box<Link>),
+}
+
+/// A client of one database.
+pub struct Client {
+    config: ClientConfig,
+    session: Session,
+    io: Io,
+    born: Instant,
+    remote: usize,
+    /// Attempts since a replica was last complete.
+    failures: u32,
+    buffer: Box<[u8]>,
+    waiting: VecDeque<ClientEvent>,
+}
+
+/// Large enough that a dump takes few system calls, small enough to stay in the cache.
+const READ_BUFFER: usize = 128 << 10;
+
+impl Client {
+    /// A client that connects when it is first asked for an event.
+    ///
+    /// # Panics
+    /// Without a remote.
+    pub fn new(config: ClientConfig) -> Client {
+        assert!(!config.remotes.is_empty(), "a client needs at least one remote");
+        let born = Instant::now();
+        Client {
+            session: Session::new(config.session.clone()),
+            config,
+            io: Io::Pause(born),
+            born,
+            remote: 0,
+            failures: 0,
+            buffer: vec![0; READ_BUFFER].into_boxed_slice(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// The session: replica, transactions, locks, conditions.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// The copy of the database.
+    pub fn replica(&self) -> &Replica {
+        self.session.replica()
+    }
+
+    /// Waits for the next event. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> ClientEvent {
+        loop {
+            if let Some(event) = self.poll_event() {
+                return event;
+            }
+            if let Err(reason) = self.advance().await {
+                self.fail(reason);
+            }
+        }
+    }
+
+    /// Waits for events until the replica is complete; gives up with the last reason after `limit`.
+    pub async fn synced(&mut self, limit: Duration) -> Result<(), String> {
+        let mut last = "the server has not answered".to_owned();
+        let outcome = tokio::time::timeout(limit, async {
+            while !self.session.is_synced() {
+                if let ClientEvent::Disconnected { remote, reason } = self.next().await {
+                    last = format!("{remote}: {reason}");
+                }
+            }
+        });
+        outcome.await.map_err(|_| last)
+    }
+
+    /// Sends a transaction and waits for its end. Events that come in between wait for [`Client::next`].
+    pub async fn transact(&mut self, transaction: &Transaction) -> TransactOutcome {
+        let Ok(id) = self.session.transact(transaction) else { return TransactOutcome::Lost };
+        let mut aside = VecDeque::new();
+        let outcome = loop {
+            match self.next().await {
+                ClientEvent::Session(Event::Transacted(done, outcome)) if done == id => break outcome,
+                other => aside.push_back(other),
+            }
+        };
+        aside.append(&mut self.waiting);
+        self.waiting = aside;
+        outcome
+    }
+
+    /// Sends any other request and waits for its end, as [`Client::transact`] does.
+    pub async fn call(&mut self, method: &str, params: &str) -> Result<String, String> {
+        let id: RequestId = self.session.call(method, params).map_err(|e| e.to_string())?;
+        let mut aside = VecDeque::new();
+        let result = loop {
+            match self.next().await {
+                ClientEvent::Session(Event::Replied(done, result)) if done == id => break result,
+                other => aside.push_back(other),
+            }
+        };
+        aside.append(&mut self.waiting);
+        self.waiting = aside;
+        result
+    }
+
+    /// An event that is there without waiting.
+    pub fn poll_event(&mut self) -> Option<ClientEvent> {
+        self.flush();
+        if let Some(event) = self.waiting.pop_front() {
+            return Some(event);
+        }
+        let event = self.session.next_event()?;
+        if matches!(event, Event::Synced(_)) {
+            self.failures = 0;
+        }
+        Some(ClientEvent::Session(event))
+    }
+
+    fn flush(&mut self) {
+        if let Io::Open(link) = &self.io
+            && let Some(bytes) = self.session.take_output()
+        {
+            link.send(bytes);
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.born.elapsed().as_millis() as u64
+    }
+
+    fn at_remote(&self) -> Remote {
+        self.config.remotes[self.remote % self.config.remotes.len()].clone()
+    }
+
+    /// One step of whatever is under way: a pause, an attempt, a read or a probe.
+    async fn advance(&mut self) -> Result<(), String> {
+        match &mut self.io {
+            Io::Pause(until) => {
+                sleep_until(*until).await;
+                let attempt = connect(self.at_remote(), self.config.tls.clone(), self.config.connect_limit);
+                self.io = Io::Connecting(Box::pin(attempt));
+                Ok(())
+            }
+            Io::Connecting(attempt) => {
+                let link = attempt.await.map_err(|e| e.to_string())?;
+                self.io = Io::Open(Box::new(link));
+                self.session.connected(self.now());
+                let remote = self.at_remote();
+                debug!(%remote, "connected");
+                self.waiting.push_back(ClientEvent::Connected(remote));
+                Ok(())
+            }
+            Io::Open(_) => self.serve().await,
+        }
+    }
+
+    async fn serve(&mut self) -> Result<(), String> {
+        let deadline = self.session.deadline().map(|ms| self.born + Duration::from_millis(ms));
+        let Io::Open(link) = &mut self.io else { return Ok(()) };
+        let probe = async {
+            match deadline {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let read = tokio::select! {
+            read = link.reader.read(&mut self.buffer) => read.map_err(|e| e.to_string())?,
+            error = &mut link.writer => return Err(error.map_or_else(|e| e.to_string(), |e| e.to_string())),
+            () = probe => {
+                let now = self.now();
+                return self.session.tick(now).map_err(|e| e.to_string());
+            }
+        };
+        if read == 0 {
+            return Err("the server closed the connection".into());
+        }
+        let now = self.now();
+        self.session.receive(&self.buffer[..read], now).map_err(|e: Error| e.to_string())
+    }
+
+    fn fail(&mut self, reason: String) {
+        let remote = self.at_remote();
+        warn!(%remote, reason, "no connection to the database");
+        self.session.disconnected();
+        self.failures += 1;
+        self.remote = (self.remote + 1) % self.config.remotes.len();
+        self.io = Io::Pause(Instant::now() + self.pause());
+        self.waiting.push_back(ClientEvent::Disconnected { remote, reason });
+    }
+
+    /// No pause until every remote has been tried once, then one that doubles.
+    fn pause(&self) -> Duration {
+        let rounds = self.failures / self.config.remotes.len() as u32;
+        match rounds.checked_sub(1) {
+            None => Duration::ZERO,
+            Some(n) => self.config.retry_min.saturating_mul(1 << n.min(16)).min(self.config.retry_max),
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! Transactions: operations to JSON, results and errors back to the operation they belong to (RFC 7047 §4.1.3, §5.2).
+
+use crate::datum::{Atom, Datum, Str};
+use crate::decode::{DatumSeed, Interner};
+use crate::encode::{encode_atom, encode_datum, encode_json, encode_str, encode_uuid, separated};
+use crate::error::Error;
+use crate::schema::{AtomicType, BaseType, ColumnType, DatabaseSchema};
+use serde::Deserialize;
+use serde::de::DeserializeSeed;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use uuid::Uuid;
+
+/// A name that is usually a constant.
+pub type Name = Cow<'static, str>;
+
+/// Operations that take effect together or not at all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Transaction {
+    /// In the order in which the server executes them.
+    pub ops: Vec<Op>,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// A new row.
+    Insert {
+        /// Where.
+        table: Name,
+        /// The identity that the row shall have; the server's choice without it. Refused if it exists.
+        uuid: Option<Uuid>,
+        /// A name by which other operations of the transaction refer to it as [`Atom::Named`].
+        name: Option<Str>,
+        /// Columns other than the defaults.
+        row: Vec<(Name, Datum)>,
+    },
+    /// New values for columns of rows.
+    Update {
+        /// Where.
+        table: Name,
+        /// Which rows.
+        conditions: Vec<Condition>,
+        /// The columns.
+        row: Vec<(Name, Datum)>,
+    },
+    /// Elements in and out of sets and maps, or arithmetic.
+    Mutate {
+        /// Where.
+        table: Name,
+        /// Which rows.
+        conditions: Vec<Condition>,
+        /// What.
+        mutations: Vec<Mutation>,
+    },
+    /// Rows go.
+    Delete {
+        /// Where.
+        table: Name,
+        /// Which rows.
+        conditions: Vec<Condition>,
+    },
+    /// Reads rows.
+    Select {
+        /// Where.
+        table: Name,
+        /// Which rows.
+        conditions: Vec<Condition>,
+        /// Which columns; all of them if empty.
+        columns: Vec<Name>,
+    },
+    /// Lets the transaction fail unless rows are, or are not, as stated.
+    Wait {
+        /// Where.
+        table: Name,
+        /// Which rows.
+        conditions: Vec<Condition>,
+        /// Which columns are compared.
+        columns: Vec<Name>,
+        /// Equal or not.
+        until: WaitUntil,
+        /// The rows to compare with.
+        rows: Vec<Vec<(Name, Datum)>>,
+        /// How long to wait, in milliseconds; `None` waits for ever.
+        timeout: Option<u64>,
+    },
+    /// Asks for the commit to be on disk before the reply.
+    Commit {
+        /// As said.
+        durable: bool,
+    },
+    /// Undoes the transaction.
+    Abort,
+    /// A word for the log.
+    Comment(String),
+    /// Lets the transaction fail unless this client holds the lock.
+    Assert {
+        /// The lock's name.
+        lock: Str,
+    },
+}
+
+/// One condition on a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// The column.
+    pub column: Name,
+    /// The comparison.
+    pub function: Function,
+    /// With what.
+    pub value: Datum,
+}
+
+impl Condition {
+    /// The row of this identity.
+    pub fn uuid(uuid: Uuid) -> Condition {
+        Condition { column: "_uuid".into(), function: Function::Equal, value: Datum::One(Atom::Uuid(uuid)) }
+    }
+
+    /// Rows whose column equals a value.
+    pub fn equal(column: impl Into<Name>, value: impl Into<Datum>) -> Condition {
+        Condition { column: column.into(), function: Function::Equal, value: value.into() }
+    }
+}
+
+/// Comparisons of RFC 7047 §5.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `>=`
+    GreaterOrEqual,
+    /// `>`
+    Greater,
+    /// `includes`
+    Includes,
+    /// `excludes`
+    Excludes,
+}
+
+impl Function {
+    fn as_str(self) -> &'static str {
+        match self {
+            Function::Less => "<",
+            Function::LessOrEqual => "<=",
+            Function::Equal => "==",
+            Function::NotEqual => "!=",
+            Function::GreaterOrEqual => ">=",
+            Function::Greater => ">",
+            Function::Includes => "includes",
+            Function::Excludes => "excludes",
+        }
+    }
+}
+
+/// One mutation of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mutation {
+    /// The column.
+    pub column: Name,
+    /// The operator.
+    pub mutator: Mutator,
+    /// Its argument. To delete keys of a map whatever their value: a set of keys.
+    pub value: Datum,
+}
+
+/// Operators of RFC 7047 §5.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutator {
+    /// `+=`
+    Add,
+    /// `-=`
+    Subtract,
+    /// `*=`
+    Multiply,
+    /// `/=`
+    Divide,
+    /// `%=`
+    Modulo,
+    /// `insert`; does not change the value of a map key that exists.
+    Insert,
+    /// `delete`
+    Delete,
+}
+
+impl Mutator {
+    fn as_str(self) -> &'static str {
+        match self {
+            Mutator::Add => "+=",
+            Mutator::Subtract => "-=",
+            Mutator::Multiply => "*=",
+            Mutator::Divide => "/=",
+            Mutator::Modulo => "%=",
+            Mutator::Insert => "insert",
+            Mutator::Delete => "delete",
+        }
+    }
+}
+
+/// What a `wait` waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitUntil {
+    /// The rows are exactly the given ones.
+    Equal,
+    /// They are not.
+    NotEqual,
+}
+
+impl Op {
+    /// Fails the transaction at once unless this row exists.
+    pub fn wait_for_row(table: impl Into<Name>, uuid: Uuid) -> Op {
+        Op::Wait {
+            table: table.into(),
+            conditions: vec![Condition::uuid(uuid)],
+            columns: vec!["_uuid".into()],
+            until: WaitUntil::Equal,
+            rows: vec![vec![("_uuid".into(), Datum::One(Atom::Uuid(uuid)))]],
+            timeout: Some(0),
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Op::Insert { table, uuid, name, row } => encode_insert(out, table, *uuid, name.as_ref(), row),
+            Op::Update { table, conditions, row } => {
+                open(out, "update", table, conditions);
+                out.extend_from_slice(b",\"row\":");
+                encode_row(out, row);
+            }
+            Op::Mutate { table, conditions, mutations } => {
+                open(out, "mutate", table, conditions);
+                out.extend_from_slice(b",\"mutations\":[");
+                separated(out, mutations, |out, m| triple(out, &m.column, m.mutator.as_str(), &m.value));
+                out.push(b']');
+            }
+            Op::Delete { table, conditions } => open(out, "delete", table, conditions),
+            Op::Select { table, conditions, columns } => {
+                open(out, "select", table, conditions);
+                if !columns.is_empty() {
+                    encode_columns(out, columns);
+                }
+            }
+            Op::Wait { table, conditions, columns, until, rows, timeout } => {
+                open(out, "wait", table, conditions);
+                encode_columns(out, columns);
+                encode_wait(out, *until, rows, *timeout);
+            }
+            Op::Commit { durable } => {
+                out.extend_from_slice(b"{\"op\":\"commit\",\"durable\":");
+                encode_json(out, durable);
+            }
+            Op::Abort => out.extend_from_slice(b"{\"op\":\"abort\""),
+            Op::Comment(text) => {
+                out.extend_from_slice(b"{\"op\":\"comment\",\"comment\":");
+                encode_str(out, text);
+            }
+            Op::Assert { lock } => {
+                out.extend_from_slice(b"{\"op\":\"assert\",\"lock\":");
+                encode_str(out, lock);
+            }
+        }
+        out.push(b'}');
+    }
+}
+
+fn encode_insert(
+    out: &mut Vec<u8>,
+    table: &str,
+    uuid: Option<Uuid>,
+    name: Option<&Str>,
+    row: &[(Name, Datum)],
+) {
+    out.extend_from_slice(b"{\"op\":\"insert\",\"table\":");
+    encode_str(out, table);
+    if let Some(uuid) = uuid {
+        out.extend_from_slice(b",\"uuid\":\"");
+        out.extend_from_slice(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes());
+        out.push(b'"');
+    }
+    if let Some(name) = name {
+        out.extend_from_slice(b",\"uuid-name\":");
+        encode_str(out, name);
+    }
+    out.extend_from_slice(b",\"row\":");
+    encode_row(out, row);
+}
+
+fn encode_wait(out: &mut Vec<u8>, until: WaitUntil, rows: &[Vec<(Name, Datum)>], timeout: Option<u64>) {
+    let until = if until == WaitUntil::Equal { "==" } else { "!=" };
+    out.extend_from_slice(b",\"until\":");
+    encode_str(out, until);
+    if let Some(ms) = timeout {
+        out.extend_from_slice(b",\"timeout\":");
+        encode_json(out, &ms);
+    }
+    out.extend_from_slice(b",\"rows\":[");
+    separated(out, rows, |out, row| encode_row(out, row));
+    out.push(b']');
+}
+
+fn open(out: &mut Vec<u8>, op: &str, table: &str, conditions: &[Condition]) {
+    out.extend_from_slice(b"{\"op\":");
+    encode_str(out, op);
+    out.extend_from_slice(b",\"table\":");
+    encode_str(out, table);
+    out.extend_from_slice(b",\"where\":");
+    encode_conditions(out, conditions);
+}
+
+pub(crate) fn encode_conditions(out: &mut Vec<u8>, conditions: &[Condition]) {
+    out.push(b'[');
+    separated(out, conditions, |out, c| triple(out, &c.column, c.function.as_str(), &c.value));
+    out.push(b']');
+}
+
+fn triple(out: &mut Vec<u8>, column: &str, operator: &str, value: &Datum) {
+    out.push(b'[');
+    encode_str(out, column);
+    out.push(b',');
+    encode_str(out, operator);
+    out.push(b',');
+    match value {
+        Datum::One(Atom::Uuid(uuid)) => encode_uuid(out, *uuid),
+        Datum::One(atom) => encode_atom(out, atom),
+        many => encode_datum(out, many),
+    }
+    out.push(b']');
+}
+
+fn encode_columns(out: &mut Vec<u8>, columns: &[Name]) {
+    out.extend_from_slice(b",\"columns\":[");
+    separated(out, columns, |out, c| encode_str(out, c));
+    out.push(b']');
+}
+
+fn encode_row(out: &mut Vec<u8>, row: &[(Name, Datum)]) {
+    out.push(b'{');
+    separated(out, row, |out, (column, datum)| {
+        encode_str(out, column);
+        out.push(b':');
+        encode_datum(out, datum);
+    });
+    out.push(b'}');
+}
+
+impl Transaction {
+    /// A transaction of these operations.
+    pub fn new(ops: Vec<Op>) -> Transaction {
+        Transaction { ops }
+    }
+
+    /// Appends the `params` of a `transact` request.
+    pub fn encode(&self, out: &mut Vec<u8>, database: &str) {
+        out.push(b'[');
+        encode_str(out, database);
+        for op in &self.ops {
+            out.push(b',');
+            op.encode(out);
+        }
+        out.push(b']');
+    }
+}
+
+/// What one operation that succeeded says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OpResult {
+    /// Rows that an update, mutate or delete met.
+    pub count: Option<u64>,
+    /// The identity of an inserted row.
+    pub uuid: Option<Uuid>,
+    /// Rows of a select.
+    pub rows: Option<Vec<BTreeMap<Str, Datum>>>,
+}
+
+/// Why a transaction did not take effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct TxnError {
+    /// The operation that failed; `None` when all succeeded and the commit failed (a broken reference, a duplicate
+    /// in an index, a missing lock).
+    pub op: Option<usize>,
+    /// That operation in a few words.
+    pub what: String,
+    /// The server's error word, such as `constraint violation`.
+    pub error: String,
+    /// The server's explanation.
+    pub details: String,
+}
+
+impl fmt::Display for TxnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.op {
+            Some(op) => write!(f, "operation {op} ({}) failed: {}", self.what, self.error)?,
+            None => write!(f, "commit failed: {}", self.error)?,
+        }
+        if self.details.is_empty() { Ok(()) } else { write!(f, ": {}", self.details) }
+    }
+}
+
+#[derive(Deserialize)]
+struct RawResult<'a> {
+    count: Option<u64>,
+    #[serde(default)]
+    uuid: Option<(String, Uuid)>,
+    #[serde(borrow, default)]
+    rows: Option<Vec<BTreeMap<Str, &'a RawValue>>>,
+    error: Option<String>,
+    details: Option<String>,
+}
+
+/// What is kept of a transaction until its reply: enough to name the operation that failed.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    summaries: Vec<(&'static str, Name)>,
+}
+
+impl Sent {
+    pub(crate) fn of(transaction: &Transaction) -> Sent {
+        Sent { summaries: transaction.ops.iter().map(kind_and_table).collect() }
+    }
+
+    /// Reads the `result` array of a reply.
+    pub(crate) fn read(
+        &self,
+        json: &str,
+        schema: Option<&DatabaseSchema>,
+    ) -> Result<Result<Vec<OpResult>, TxnError>, Error> {
+        let raw: Vec<Option<RawResult<'_>>> =
+            serde_json::from_str(json).map_err(Error::json("transaction result"))?;
+        let mut results = Vec::with_capacity(raw.len());
+        for (at, result) in raw.into_iter().enumerate() {
+            // Operations behind a failed one are null.
+            let Some(result) = result else { continue };
+            if let Some(error) = result.error {
+                let details = result.details.unwrap_or_default();
+                return Ok(Err(self.failure(at, error, details)));
+            }
+            let table = self.summaries.get(at).map(|s| s.1.as_ref()).unwrap_or_default();
+            let rows = result.rows.map(|rows| select_rows(rows, schema, table)).transpose()?;
+            results.push(OpResult { count: result.count, uuid: result.uuid.map(|u| u.1), rows });
+        }
+        Ok(Ok(results))
+    }
+
+    fn failure(&self, at: usize, error: String, details: String) -> TxnError {
+        match self.summaries.get(at) {
+            Some((kind, table)) => TxnError { op: Some(at), what: format!("{kind} {table}"), error, details },
+            None => TxnError { op: None, what: String::new(), error, details },
+        }
+    }
+}
+
+fn kind_and_table(op: &Op) -> (&'static str, Name) {
+    match op {
+        Op::Insert { table, .. } => ("insert into", table.clone()),
+        Op::Update { table, .. } => ("update of", table.clone()),
+        Op::Mutate { table, .. } => ("mutate of", table.clone()),
+        Op::Delete { table, .. } => ("delete from", table.clone()),
+        Op::Select { table, .. } => ("select from", table.clone()),
+        Op::Wait { table, .. } => ("wait on", table.clone()),
+        Op::Commit { .. } => ("commit", Name::default()),
+        Op::Abort => ("abort", Name::default()),
+        Op::Comment(_) => ("comment", Name::default()),
+        Op::Assert { lock } => ("assert of lock", lock.to_string().into()),
+    }
+}
+
+fn select_rows(
+    rows: Vec<BTreeMap<Str, &RawValue>>,
+    schema: Option<&DatabaseSchema>,
+    table: &str,
+) -> Result<Vec<BTreeMap<Str, Datum>>, Error> {
+    let columns = schema.and_then(|s| s.tables.get(table)).map(|t| &t.columns);
+    let uuid = ColumnType {
+        key: BaseType { ty: AtomicType::Uuid, allowed: Vec::new(), refers_to: None },
+        value: None,
+        min: 1,
+        max: 1,
+    };
+    let interner = Interner::default();
+    let mut out = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut decoded = BTreeMap::new();
+        for (name, json) in row {
+            let known = columns.and_then(|c| c.get(&name)).map(|c| &c.ty);
+            let ty = match name.as_str() {
+                "_uuid" | "_version" => &uuid,
+                _ => known.ok_or_else(|| {
+                    Error::Protocol(format!("select answered unknown column {table}.{name}"))
+                })?,
+            };
+            let mut de = serde_json::Deserializer::from_str(json.get());
+            let seed = DatumSeed { ty, interner: &interner };
+            decoded.insert(name, seed.deserialize(&mut de).map_err(Error::json("selected value"))?);
+        }
+        out.push(decoded);
+    }
+    Ok(out)
+}

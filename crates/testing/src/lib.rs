@@ -1,0 +1,10 @@
+//! Real servers for tests, demonstrations and benchmarks.
+//!
+//! Nothing here imitates anything: it starts the programs that `scripts/setup` brought, in a temporary folder that
+//! goes away with the value. Panics are its errors, since a test without its server has nothing to say.
+
+mod ovsdb_server;
+mod programs;
+
+pub use ovsdb_server::{Cluster, OvsdbServer, TransactionLog};
+pub use programs::{program, schema_file};
