@@ -38,6 +38,19 @@ fn by_role(base: &str) -> Vec<Rule> {
         .done()
 }
 
+/// The host lengths of the IPv4 (`not` is `!`) or IPv6 subnets of a network; 0 where none is written.
+fn lengths(network: &str, not: &str) -> String {
+    format!(
+        "{network}.subnets.filter(s, {not}s.cidr.contains(':')).map(s, has(s.hostSubnet) ? s.hostSubnet : 0)"
+    )
+}
+
+/// Another rule makes all lengths of a family equal, so the smallest stands for all.
+fn kept(not: &str) -> String {
+    let (new, old) = (lengths("self", not), lengths("oldSelf", not));
+    format!("(size({new}) == 0 || size({old}) == 0 || {new}.min() == {old}.min())")
+}
+
 fn transitions(base: &str) -> Vec<Rule> {
     Rules::at(base)
         .own("role-immutable", "self.role == oldSelf.role", "role is immutable")
@@ -53,30 +66,25 @@ fn transitions(base: &str) -> Vec<Rule> {
             "oldSelf.subnets.all(o, self.subnets.exists(n, n.cidr == o.cidr))",
             "Removing existing subnets is not allowed",
         )
-        // Nodes count through the list: an entry that moves would renumber them. Joined text compares
-        // positions without an index.
+        // Nodes count through the list: an entry that moves would renumber them.
         .own(
             "append-only",
-            "(self.subnets.map(s, s.cidr).join(',') + ',')\
-             .startsWith(oldSelf.subnets.map(s, s.cidr).join(',') + ',')",
+            "oldSelf.subnets + self.subnets.filter(n, !oldSelf.subnets.exists(o, o.cidr == n.cidr)) == self.subnets",
             "Existing subnets must keep their position; new ones go to the end of the list",
         )
         .own(
             "host-immutable",
-            "oldSelf.subnets.all(o, self.subnets.all(n, n.cidr != o.cidr || \
-             (has(n.hostSubnet) == has(o.hostSubnet) && (!has(n.hostSubnet) || n.hostSubnet == o.hostSubnet))))",
+            format!("{} && {}", kept("!"), kept("")),
             "hostSubnet is immutable",
         )
         .done()
 }
 
 fn subnets(base: &str) -> Vec<Rule> {
-    let lengths = |v6: &str| {
-        format!(
-            "self.subnets.filter(s, {v6}s.cidr.contains(':')).map(s, has(s.hostSubnet) ? s.hostSubnet : 0)"
-        )
+    let equal = |not: &str| {
+        let list = lengths("self", not);
+        format!("(size({list}) == 0 || {list}.min() == {list}.max())")
     };
-    let equal = |list: String| format!("(size({list}) == 0 || {list}.min() == {list}.max())");
     Rules::at(base)
         .own(
             "same-cidr",
@@ -87,13 +95,13 @@ fn subnets(base: &str) -> Vec<Rule> {
         // budget at run time. Longer lists are checked when the network is reconciled.
         .own(
             "overlap",
-            "size(self.subnets) > 100 || self.subnets.all(x, self.subnets.all(y, x.cidr == y.cidr || !isCIDR(x.cidr) || \
-             !isCIDR(y.cidr) || !cidr(x.cidr).containsCIDR(y.cidr)))",
+            "size(self.subnets) > 100 || self.subnets.exists(s, !isCIDR(s.cidr)) || \
+             self.subnets.map(s, cidr(s.cidr)).all(x, self.subnets.exists_one(y, x.containsCIDR(y.cidr)))",
             "Subnets must not overlap or contain each other",
         )
         .own(
             "same-host",
-            format!("{} && {}", equal(lengths("!")), equal(lengths(""))),
+            format!("{} && {}", equal("!"), equal("")),
             "Subnets from the same IP family must use the same hostSubnet value",
         )
         .below(".subnets[].cidr", "cidr", "isCIDR(self)", "CIDR is invalid")
