@@ -215,6 +215,11 @@ impl Datum {
         self.atoms().binary_search(atom).is_ok()
     }
 
+    /// Whether this is a map.
+    pub fn is_map(&self) -> bool {
+        matches!(self, Datum::StrMap(_) | Datum::Map(_))
+    }
+
     /// How many atoms or pairs there are.
     pub fn len(&self) -> usize {
         match self {

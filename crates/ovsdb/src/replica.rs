@@ -20,6 +20,13 @@ pub type Row = Box<[Datum]>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub(crate) u16);
 
+impl TableId {
+    /// Its number: tables count from 0 in the order in which they were asked for.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
 /// Computes the key under which a row is found in its table's ordered index; `None` leaves it out.
 pub type IndexFn = fn(RowRef<'_>) -> Option<Str>;
 
@@ -153,24 +160,24 @@ impl Replica {
 
     /// The layout of a table's rows.
     pub fn layout(&self, table: TableId) -> &Layout {
-        &self.tables[table.0 as usize].spec.layout
+        &self.tables[table.index()].spec.layout
     }
 
     /// One row.
     pub fn row(&self, table: TableId, uuid: Uuid) -> Option<RowRef<'_>> {
-        let t = &self.tables[table.0 as usize];
+        let t = &self.tables[table.index()];
         t.rows.get(&uuid).map(|row| RowRef { layout: &t.spec.layout, uuid, row })
     }
 
     /// All rows of a table, in no particular order.
     pub fn rows(&self, table: TableId) -> impl Iterator<Item = RowRef<'_>> {
-        let t = &self.tables[table.0 as usize];
+        let t = &self.tables[table.index()];
         t.rows.iter().map(|(uuid, row)| RowRef { layout: &t.spec.layout, uuid: *uuid, row })
     }
 
     /// How many rows a table has.
     pub fn len(&self, table: TableId) -> usize {
-        self.tables[table.0 as usize].rows.len()
+        self.tables[table.index()].rows.len()
     }
 
     /// Whether there is no row at all.
@@ -181,17 +188,23 @@ impl Replica {
     /// The rows whose index key begins with `prefix`, in the order of their keys.
     pub fn range<'a>(&'a self, table: TableId, prefix: &'a str) -> impl Iterator<Item = (&'a Str, Uuid)> {
         let from = (Str::from(prefix), Uuid::nil());
-        self.tables[table.0 as usize]
+        self.tables[table.index()]
             .index
             .range((Bound::Included(from), Bound::Unbounded))
             .take_while(move |(key, _)| key.starts_with(prefix))
             .map(|(key, uuid)| (key, *uuid))
     }
 
+    /// The first row at or behind `key` in the order of keys.
+    pub fn first_from(&self, table: TableId, key: &str) -> Option<(&Str, Uuid)> {
+        let from = (Str::from(key), Uuid::nil());
+        self.tables[table.index()].index.range(from..).next().map(|(key, uuid)| (key, *uuid))
+    }
+
     /// The key of a row in its table's index.
     pub fn index_key(&self, table: TableId, uuid: Uuid) -> Option<Str> {
         let row = self.row(table, uuid)?;
-        self.tables[table.0 as usize].spec.index.and_then(|f| f(row))
+        self.tables[table.index()].spec.index.and_then(|f| f(row))
     }
 
     /// The rows that refer to `child` through a column whose references are indexed.
@@ -248,7 +261,7 @@ impl Replica {
         let Some(seen) = self.seen.take().filter(|_| !only_missed) else { return Vec::new() };
         let mut changes = Vec::new();
         for table in self.tables() {
-            let rows = &self.tables[table.0 as usize].rows;
+            let rows = &self.tables[table.index()].rows;
             let gone: Vec<Uuid> = rows.keys().filter(|u| !seen.contains(u)).copied().collect();
             changes.extend(gone.into_iter().filter_map(|uuid| self.delete(table, uuid)));
         }
@@ -300,7 +313,7 @@ impl Replica {
         uuid: Uuid,
         mut columns: Vec<(usize, Datum)>,
     ) -> Result<Change, Error> {
-        let t = &mut self.tables[table.0 as usize];
+        let t = &mut self.tables[table.index()];
         let Some(row) = t.rows.get_mut(&uuid) else {
             return Err(Error::Protocol(format!("modify of unknown row {uuid} in {}", t.spec.layout.table)));
         };
@@ -334,7 +347,7 @@ impl Replica {
     }
 
     fn put(&mut self, table: TableId, uuid: Uuid, row: Row) {
-        let t = &mut self.tables[table.0 as usize];
+        let t = &mut self.tables[table.index()];
         for at in &t.spec.backrefs {
             self.backrefs.add_all(Parent::new(table, *at, uuid), row[*at].atoms());
         }
@@ -345,7 +358,7 @@ impl Replica {
     }
 
     fn take(&mut self, table: TableId, uuid: Uuid) -> Option<Row> {
-        let t = &mut self.tables[table.0 as usize];
+        let t = &mut self.tables[table.index()];
         let row = t.rows.remove(&uuid)?;
         for at in &t.spec.backrefs {
             self.backrefs.remove_all(Parent::new(table, *at, uuid), row[*at].atoms());

@@ -1,0 +1,22 @@
+//! The southbound database: the chassis of other zones. Everything else in it is OVN's own.
+
+use super::{Decl, Declarations, EXTERNAL_IDS, Identity, Keys, Phase};
+use crate::generated::sb::{self, DATABASE};
+use crate::typed::TypedRow;
+
+/// All that Causeway writes southbound.
+pub static SOUTHBOUND: Declarations = Declarations { database: DATABASE, tables: TABLES };
+
+const TABLES: &[Decl] = &[
+    // A chassis must have an encapsulation, so that set is a column of the chassis and both share a transaction.
+    Decl {
+        ignored: &["nb_cfg", "transport_zones", "vtep_logical_switches"],
+        maps: &[EXTERNAL_IDS, ("other_config", Keys::Ours { prefixes: &[], names: &["is-remote"] })],
+        ..Decl::new(sb::Chassis::meta, Phase::Container)
+    },
+    Decl {
+        identity: Identity::Key(&["type", "ip"]),
+        maps: &[],
+        ..Decl::new(sb::Encap::meta, Phase::Container)
+    },
+];

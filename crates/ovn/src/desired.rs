@@ -1,0 +1,164 @@
+//! A planned row: what shall be, where it belongs, and what must be there before it.
+
+use crate::declare::Phase;
+use crate::path::{ID_KEY, row_uuid};
+use crate::typed::{Columns, TableMeta, TypedRow};
+use causeway_ovsdb::{Datum, Str, Uuid};
+
+/// A row of some table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowKey {
+    /// The table.
+    pub meta: &'static TableMeta,
+    /// The row.
+    pub uuid: Uuid,
+}
+
+impl RowKey {
+    /// The row of type `R` with this path.
+    pub fn of<R: TypedRow>(path: &str) -> RowKey {
+        RowKey { meta: R::meta(), uuid: row_uuid(R::meta(), path) }
+    }
+}
+
+/// The UUID of the row of type `R` with this path: a reference is a pure value.
+pub fn reference<R: TypedRow>(path: &str) -> Uuid {
+    row_uuid(R::meta(), path)
+}
+
+/// Membership in a set of references of another row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Who holds the set.
+    pub parent: RowKey,
+    /// The set.
+    pub column: &'static str,
+}
+
+/// One row of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The table.
+    pub meta: &'static TableMeta,
+    /// The row's path; of an adopted row only a name for reports.
+    pub path: Str,
+    /// The UUID that follows from the path.
+    pub uuid: Uuid,
+    /// What differs from the defaults.
+    pub columns: Columns,
+    /// The sets that this row is a member of.
+    pub edges: Vec<Edge>,
+    /// Rows without which this one must not exist.
+    pub guards: Vec<RowKey>,
+    /// Rows of a slice with the same atom share one transaction.
+    pub atom: Option<Str>,
+    /// When it comes into being, if not with its table.
+    pub phase: Option<Phase>,
+}
+
+impl Planned {
+    /// A row with its columns. Where the table has `external_ids`, the path is written there.
+    pub fn new<R: TypedRow>(path: impl Into<Str>, row: R) -> Planned {
+        let (meta, path) = (R::meta(), path.into());
+        let mut columns = row.into_columns();
+        if let Some(at) = meta.position("external_ids") {
+            write_id(&mut columns, at as u8, &path);
+        }
+        let uuid = row_uuid(meta, &path);
+        Planned { meta, path, uuid, columns, edges: Vec::new(), guards: Vec::new(), atom: None, phase: None }
+    }
+
+    /// Our part of a row that is there already.
+    pub fn adopt<R: TypedRow>(path: impl Into<Str>, row: R) -> Planned {
+        let path = path.into();
+        let uuid = row_uuid(R::meta(), &path);
+        Planned {
+            meta: R::meta(),
+            path,
+            uuid,
+            columns: row.into_columns(),
+            edges: Vec::new(),
+            guards: Vec::new(),
+            atom: None,
+            phase: None,
+        }
+    }
+
+    /// Makes the row a member of a set of the row of type `P` with this path.
+    pub fn within<P: TypedRow>(mut self, parent: &str, column: &'static str) -> Planned {
+        self.edges.push(Edge { parent: RowKey::of::<P>(parent), column });
+        self
+    }
+
+    /// Names a row without which this one must not exist.
+    pub fn guarded_by<G: TypedRow>(mut self, guard: &str) -> Planned {
+        self.guards.push(RowKey::of::<G>(guard));
+        self
+    }
+
+    /// Binds the row to others of its slice: they share one transaction.
+    pub fn bound_to(mut self, atom: impl Into<Str>) -> Planned {
+        self.atom = Some(atom.into());
+        self
+    }
+
+    /// Gives the row another phase than its table's.
+    pub fn in_phase(mut self, phase: Phase) -> Planned {
+        self.phase = Some(phase);
+        self
+    }
+
+    /// The planned value of a column, if it is not the default.
+    pub fn column(&self, name: &str) -> Option<&Datum> {
+        let at = self.meta.position(name)? as u8;
+        self.columns.iter().find(|(c, _)| *c == at).map(|(_, d)| d)
+    }
+}
+
+fn write_id(columns: &mut Columns, at: u8, path: &Str) {
+    let id = (Str::from(ID_KEY), path.clone());
+    match columns.binary_search_by_key(&at, |(c, _)| *c) {
+        Ok(found) => {
+            let pairs = columns[found].1.pairs().iter().cloned().chain([id]);
+            columns[found].1 = Datum::str_map(pairs);
+        }
+        Err(place) => columns.insert(place, (at, Datum::str_map([id]))),
+    }
+}
+
+/// What a plan says of one slice.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// Exactly these rows.
+    Rows(Vec<Planned>),
+    /// Nothing: what is there goes.
+    Absent,
+    /// The input is incomplete or malformed: what is there stays, and the reason is reported.
+    Hold(String),
+}
+
+/// The pure function from a model to desired rows, slice by slice. A slice is a path prefix that ends in `:`, or one
+/// whole path; slices don't overlap.
+pub trait Planner {
+    /// First components of the paths that are ours. A row with another path is somebody else's.
+    fn roots(&self) -> &[&str];
+
+    /// The slices under a prefix that have something to say, ascending.
+    fn slices(&self, prefix: &str) -> Vec<Str>;
+
+    /// The slice to which a path belongs, as the length of its prefix; also of a path that is not planned any more.
+    fn slice_len(&self, path: &str) -> usize;
+
+    /// The plan of one slice.
+    fn plan(&self, slice: &str) -> Plan;
+
+    /// Smaller is more urgent.
+    fn priority(&self, _slice: &str) -> u8 {
+        100
+    }
+}
+
+/// Whether a slice covers a path.
+pub(crate) fn covers(slice: &str, path: &str) -> bool {
+    if slice.is_empty() || slice.ends_with(':') { path.starts_with(slice) } else { path == slice }
+}

@@ -1,0 +1,458 @@
+//! Desired against actual, for one slice: the smallest list of changes.
+//!
+//! Nothing here remembers anything and nothing is sent: a difference is a value that prints.
+
+use crate::declare::{Declarations, Identity, Phase, natural_path};
+use crate::desired::{Edge, Plan, Planned, Planner, RowKey, covers};
+use crate::path::root;
+use crate::resolve::{Resolved, Rule, Table};
+use causeway_ovsdb::{Atom, Datum, Mutation, Mutator, Replica, RowRef, Str, Uuid};
+use rustc_hash::FxHashSet;
+
+/// Something is wrong with a plan itself: a bug of ours, said with the row that shows it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Two rows of one plan have the same path.
+    #[error("{table} {path} is planned twice")]
+    Twice {
+        /// The table.
+        table: &'static str,
+        /// The path.
+        path: Str,
+    },
+    /// A row outside the slice that was asked for, or outside everything that is ours.
+    #[error("{table} {path} does not belong to the slice {slice}")]
+    Outside {
+        /// The table.
+        table: &'static str,
+        /// The path.
+        path: Str,
+        /// The slice.
+        slice: Str,
+    },
+    /// A table, column or map key that is not declared as ours.
+    #[error("{table} {path} sets {what}, which is not declared as ours")]
+    Undeclared {
+        /// The table.
+        table: &'static str,
+        /// The path.
+        path: Str,
+        /// The column or key.
+        what: String,
+    },
+}
+
+/// What must change to make one slice as planned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SliceDiff {
+    /// Rows that are missing.
+    pub creates: Vec<Create>,
+    /// Rows that differ.
+    pub modifies: Vec<Modify>,
+    /// Rows that should not be.
+    pub deletes: Vec<Delete>,
+    /// Columns that the plan sets and the server does not have.
+    pub lacking: Vec<String>,
+}
+
+impl SliceDiff {
+    /// Whether everything is as planned.
+    pub fn is_empty(&self) -> bool {
+        self.creates.is_empty() && self.modifies.is_empty() && self.deletes.is_empty()
+    }
+}
+
+/// A row that is missing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Create {
+    /// The row.
+    pub planned: Planned,
+    /// When.
+    pub phase: Phase,
+}
+
+/// A row that differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Modify {
+    /// The row as planned.
+    pub planned: Planned,
+    /// The row that is there; another UUID than the plan's only for adopted rows.
+    pub uuid: Uuid,
+    /// When.
+    pub phase: Phase,
+    /// The columns that differ: what they are, and what they shall be.
+    pub columns: Vec<ColumnChange>,
+    /// Memberships to gain.
+    pub join: Vec<Edge>,
+    /// Memberships to lose together with the gain: a row moves from parent to parent at once.
+    pub leave_now: Vec<Edge>,
+    /// Memberships to lose in the time of deletions.
+    pub leave: Vec<Edge>,
+}
+
+/// One column that differs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnChange {
+    /// Its name.
+    pub column: &'static str,
+    /// What it is.
+    pub old: Datum,
+    /// What it shall be, keys of other owners included.
+    pub new: Datum,
+    /// How it gets there.
+    pub how: How,
+}
+
+/// How a column is brought to its value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum How {
+    /// By writing it whole.
+    Set,
+    /// By taking members or keys out, then putting members or pairs in.
+    Mutate {
+        /// Members or keys.
+        out: Datum,
+        /// Members or pairs.
+        into: Datum,
+    },
+    /// The same, but what goes out goes in the time of deletions.
+    Grow {
+        /// Members.
+        out: Datum,
+        /// Members.
+        into: Datum,
+    },
+}
+
+/// A row that should not be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delete {
+    /// The table and the row.
+    pub row: RowKey,
+    /// Its path.
+    pub path: Str,
+    /// When.
+    pub phase: Phase,
+    /// Memberships in rows that are ours.
+    pub edges: Vec<Edge>,
+    /// Whether it stays until it is deleted by name; otherwise it goes with its last membership.
+    pub is_root: bool,
+    /// Whether it has our path but not the UUID that belongs to it.
+    pub stray: bool,
+    /// Values that no second row may have.
+    pub(crate) unique: Vec<String>,
+}
+
+impl Delete {
+    /// Whether there is anything to send: a row that is held by a column of another one goes when that changes.
+    pub(crate) fn can_be_sent(&self) -> bool {
+        self.is_root || !self.edges.is_empty()
+    }
+}
+
+/// Everything a diff looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct Differ<'a> {
+    pub(crate) replica: &'a Replica,
+    pub(crate) resolved: &'a Resolved,
+    pub(crate) roots: &'a [&'a str],
+}
+
+/// Compares a slice of a replica with its plan; for looking only. A [`Plan::Hold`] differs in nothing.
+pub fn diff_slice(
+    declarations: &'static Declarations,
+    replica: &Replica,
+    planner: &dyn Planner,
+    slice: &str,
+) -> Result<SliceDiff, PlanError> {
+    let resolved = Resolved::new(declarations, replica);
+    let planned = match planner.plan(slice) {
+        Plan::Rows(rows) => rows,
+        Plan::Absent => Vec::new(),
+        Plan::Hold(_) => return Ok(SliceDiff::default()),
+    };
+    Differ { replica, resolved: &resolved, roots: planner.roots() }.slice(slice, planned)
+}
+
+impl Differ<'_> {
+    /// Compares the range of a slice with its planned rows.
+    pub(crate) fn slice(&self, slice: &str, mut planned: Vec<Planned>) -> Result<SliceDiff, PlanError> {
+        planned.sort_by(|a, b| (a.meta.name, &a.path).cmp(&(b.meta.name, &b.path)));
+        for pair in planned.windows(2) {
+            if pair[0].meta == pair[1].meta && pair[0].path == pair[1].path {
+                return Err(PlanError::Twice { table: pair[0].meta.name, path: pair[0].path.clone() });
+            }
+        }
+        let mut diff = SliceDiff::default();
+        let mut kept = FxHashSet::default();
+        for row in planned {
+            let table = self.check(slice, &row, &mut diff)?;
+            let actual = match table.decl.identity {
+                Identity::Adopted => self.replica.rows(table.id).next(),
+                _ => self.replica.row(table.id, row.uuid),
+            };
+            match actual {
+                Some(actual) => {
+                    kept.insert(actual.uuid);
+                    diff.modifies.extend(self.modify(table, row, actual));
+                }
+                // An adopted row that is not there yet will come by itself and dirty its slice.
+                None if table.decl.identity == Identity::Adopted => {}
+                None => {
+                    self.find_in_the_way(table, &row, &mut kept, &mut diff.deletes);
+                    let phase = table.phase(Some(&row));
+                    diff.creates.push(Create { planned: row, phase });
+                }
+            }
+        }
+        self.superfluous(slice, &kept, &mut diff.deletes);
+        share_atom_phases(&mut diff);
+        Ok(diff)
+    }
+
+    /// A plan may set only what is declared, and only inside its slice. What the server lacks is left out.
+    fn check(&self, slice: &str, row: &Planned, diff: &mut SliceDiff) -> Result<&Table, PlanError> {
+        let table_name = row.meta.name;
+        let undeclared =
+            |what: String| PlanError::Undeclared { table: table_name, path: row.path.clone(), what };
+        let table = self.resolved.by_meta(row.meta).ok_or_else(|| undeclared("a row".into()))?;
+        let adopted = table.decl.identity == Identity::Adopted;
+        let natural = matches!(table.decl.identity, Identity::Key(_));
+        if !covers(slice, &row.path) || !(adopted || natural || self.roots.contains(&root(&row.path))) {
+            return Err(PlanError::Outside {
+                table: table_name,
+                path: row.path.clone(),
+                slice: slice.into(),
+            });
+        }
+        if let Identity::Key(key) = table.decl.identity {
+            let path = natural_path(table_name, key, |column| row.column(column));
+            if path.as_ref() != Some(&row.path) {
+                return Err(undeclared(format!(
+                    "a path other than that of its key, {}",
+                    path.unwrap_or_default()
+                )));
+            }
+        }
+        for (meta, datum) in &row.columns {
+            let name = row.meta.columns[usize::from(*meta)];
+            let Some(column) = table.columns.iter().find(|c| c.meta == *meta) else {
+                if table.decl.ignored.contains(&name) {
+                    return Err(undeclared(name.into()));
+                }
+                diff.lacking.push(format!("{table_name}.{name}"));
+                continue;
+            };
+            match column.rule {
+                Rule::Edge => return Err(undeclared(format!("the edge column {name}"))),
+                Rule::Keys(keys) => {
+                    if let Some((key, _)) = datum.pairs().iter().find(|(k, _)| !keys.owns(k)) {
+                        return Err(undeclared(format!("{name}:{key}")));
+                    }
+                }
+                Rule::Whole | Rule::Grows => {}
+            }
+        }
+        Ok(table)
+    }
+
+    fn modify(&self, table: &Table, planned: Planned, actual: RowRef<'_>) -> Option<Modify> {
+        let mut columns = Vec::new();
+        for (at, column) in table.columns.iter().enumerate() {
+            let (want, have) = (table.planned(&planned, at), &actual.row[at]);
+            if want == have {
+                continue;
+            }
+            columns.extend(match column.rule {
+                Rule::Edge => None,
+                Rule::Keys(keys) => owned_keys(column.name, want, have, |k| keys.owns(k)),
+                Rule::Whole if want.is_map() => owned_keys(column.name, want, have, |_| true),
+                Rule::Whole if column.ty.max > 1 && column.ty.min == 0 => {
+                    Some(members(column.name, want, have, false))
+                }
+                Rule::Grows => Some(members(column.name, want, have, true)),
+                Rule::Whole => Some(ColumnChange {
+                    column: column.name,
+                    old: have.clone(),
+                    new: want.clone(),
+                    how: How::Set,
+                }),
+            });
+        }
+        let (join, leave) = self.edges(&planned, actual.uuid);
+        if columns.is_empty() && join.is_empty() && leave.is_empty() {
+            return None;
+        }
+        let moves = join.iter().any(|e| self.is_strong(e));
+        let (leave_now, leave) = leave.into_iter().partition(|e| moves && self.is_strong(e));
+        let phase = table.phase(Some(&planned));
+        Some(Modify { planned, uuid: actual.uuid, phase, columns, join, leave_now, leave })
+    }
+
+    fn is_strong(&self, edge: &Edge) -> bool {
+        let table = self.resolved.by_meta(edge.parent.meta);
+        table.and_then(|t| t.columns.iter().find(|c| c.name == edge.column)).is_some_and(|c| c.is_strong())
+    }
+
+    /// Memberships to gain and to lose.
+    fn edges(&self, planned: &Planned, uuid: Uuid) -> (Vec<Edge>, Vec<Edge>) {
+        let actual: Vec<Edge> = self.actual_edges(uuid).collect();
+        let join = planned.edges.iter().filter(|e| !actual.contains(e)).copied().collect();
+        let surplus = actual.into_iter().filter(|e| !planned.edges.contains(e) && self.owns(e.parent));
+        (join, surplus.collect())
+    }
+
+    fn actual_edges(&self, child: Uuid) -> impl Iterator<Item = Edge> + '_ {
+        self.replica.parents(child).filter_map(|(table, column, uuid)| {
+            let table = self.resolved.by_id(table)?;
+            Some(Edge { parent: RowKey { meta: table.meta, uuid }, column: table.columns.get(column)?.name })
+        })
+    }
+
+    /// Whether a row is ours, so that we may take members out of its sets.
+    fn owns(&self, key: RowKey) -> bool {
+        let Some(table) = self.resolved.by_meta(key.meta) else { return false };
+        let Some(row) = self.replica.row(table.id, key.uuid) else { return false };
+        match table.decl.identity {
+            Identity::Adopted => true,
+            Identity::Id => table
+                .path_of(row)
+                .is_some_and(|path| self.roots.contains(&root(&path)) && table.is_ours(&path, key.uuid)),
+            Identity::Key(_) => table.path_of(row).is_some_and(|path| table.is_ours(&path, key.uuid)),
+        }
+    }
+
+    /// Rows with the path of a row that is to be created, but another UUID.
+    fn find_in_the_way(
+        &self,
+        table: &Table,
+        row: &Planned,
+        seen: &mut FxHashSet<Uuid>,
+        deletes: &mut Vec<Delete>,
+    ) {
+        for (path, uuid) in self.replica.range(table.id, &row.path).take_while(|(path, _)| **path == row.path)
+        {
+            seen.insert(uuid);
+            deletes.extend(self.delete(table, path, uuid, true));
+        }
+    }
+
+    /// Rows of ours in the range that are not planned.
+    fn superfluous(&self, slice: &str, seen: &FxHashSet<Uuid>, deletes: &mut Vec<Delete>) {
+        for table in self.resolved.tables() {
+            let range = self.replica.range(table.id, slice).filter(|(path, _)| covers(slice, path));
+            for (path, uuid) in range.filter(|(_, uuid)| !seen.contains(uuid)) {
+                if let Some(stray) = self.claim(table, path, uuid) {
+                    deletes.extend(self.delete(table, path, uuid, stray));
+                }
+            }
+        }
+    }
+
+    /// Whether a row is for us to delete, and if so, whether it is a stray. A row with a natural key that has not the
+    /// UUID of that key is somebody else's.
+    pub(crate) fn claim(&self, table: &Table, path: &str, uuid: Uuid) -> Option<bool> {
+        let ours = table.is_ours(path, uuid);
+        match table.decl.identity {
+            Identity::Id => self.roots.contains(&root(path)).then_some(!ours),
+            Identity::Key(_) => ours.then_some(false),
+            Identity::Adopted => None,
+        }
+    }
+
+    pub(crate) fn delete(&self, table: &Table, path: &Str, uuid: Uuid, stray: bool) -> Option<Delete> {
+        let row = self.replica.row(table.id, uuid)?;
+        let edges = self.actual_edges(uuid).filter(|e| stray || self.owns(e.parent)).collect();
+        Some(Delete {
+            row: RowKey { meta: table.meta, uuid },
+            path: path.clone(),
+            phase: table.decl.phase,
+            edges,
+            is_root: table.is_root,
+            stray,
+            unique: table.unique_values(|at| &row.row[at]),
+        })
+    }
+}
+
+/// Rows of one atom come into being together, with the last of them.
+fn share_atom_phases(diff: &mut SliceDiff) {
+    let last = |atom: &Option<Str>, diff: &SliceDiff| {
+        let creates = diff.creates.iter().filter(|c| c.planned.atom == *atom).map(|c| c.phase);
+        let modifies = diff.modifies.iter().filter(|m| m.planned.atom == *atom).map(|m| m.phase);
+        creates.chain(modifies).max()
+    };
+    let atoms: Vec<Option<Str>> = {
+        let creates = diff.creates.iter().map(|c| &c.planned.atom);
+        let mut atoms: Vec<_> =
+            creates.chain(diff.modifies.iter().map(|m| &m.planned.atom)).cloned().collect();
+        atoms.retain(Option::is_some);
+        atoms.sort();
+        atoms.dedup();
+        atoms
+    };
+    for atom in atoms {
+        let Some(phase) = last(&atom, diff) else { continue };
+        diff.creates.iter_mut().filter(|c| c.planned.atom == atom).for_each(|c| c.phase = phase);
+        diff.modifies.iter_mut().filter(|m| m.planned.atom == atom).for_each(|m| m.phase = phase);
+    }
+}
+
+fn members(column: &'static str, want: &Datum, have: &Datum, grows: bool) -> ColumnChange {
+    let missing =
+        |from: &Datum, of: &Datum| Datum::set(of.atoms().iter().filter(|a| !from.contains(a)).cloned());
+    let (out, into) = (missing(want, have), missing(have, want));
+    let how = if grows { How::Grow { out, into } } else { How::Mutate { out, into } };
+    ColumnChange { column, old: have.clone(), new: want.clone(), how }
+}
+
+/// The change of those keys of a map that are ours; keys of other owners stay.
+fn owned_keys(
+    column: &'static str,
+    want: &Datum,
+    have: &Datum,
+    owns: impl Fn(&str) -> bool,
+) -> Option<ColumnChange> {
+    if let (Datum::Map(_), _) | (_, Datum::Map(_)) = (want, have) {
+        return Some(ColumnChange { column, old: have.clone(), new: want.clone(), how: How::Set });
+    }
+    let gone = have.pairs().iter().filter(|(k, v)| owns(k) && want.get(k) != Some(v));
+    let out = Datum::set(gone.map(|(k, _)| Atom::String(k.clone())));
+    let into = Datum::str_map(want.pairs().iter().filter(|(k, v)| have.get(k) != Some(v)).cloned());
+    if out.is_empty() && into.is_empty() {
+        return None;
+    }
+    let foreign = have.pairs().iter().filter(|(k, _)| !owns(k));
+    let new = Datum::str_map(foreign.chain(want.pairs()).cloned());
+    Some(ColumnChange { column, old: have.clone(), new, how: How::Mutate { out, into } })
+}
+
+impl ColumnChange {
+    /// The mutations that take effect with the creations.
+    pub(crate) fn mutations_now(&self) -> Vec<Mutation> {
+        match &self.how {
+            How::Set => Vec::new(),
+            How::Mutate { out, into } => self.mutations(out, into),
+            How::Grow { into, .. } => self.mutations(&Datum::empty(), into),
+        }
+    }
+
+    /// The mutations that wait for the time of deletions.
+    pub(crate) fn mutations_later(&self) -> Vec<Mutation> {
+        match &self.how {
+            How::Grow { out, .. } => self.mutations(out, &Datum::empty()),
+            _ => Vec::new(),
+        }
+    }
+
+    fn mutations(&self, out: &Datum, into: &Datum) -> Vec<Mutation> {
+        let mutation = |mutator, value: &Datum| {
+            (!value.is_empty()).then(|| Mutation {
+                column: self.column.into(),
+                mutator,
+                value: value.clone(),
+            })
+        };
+        [mutation(Mutator::Delete, out), mutation(Mutator::Insert, into)].into_iter().flatten().collect()
+    }
+}

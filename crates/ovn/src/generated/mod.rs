@@ -1,0 +1,5 @@
+//! Row types of the three databases.
+
+pub mod nb;
+pub mod sb;
+pub mod vswitch;
