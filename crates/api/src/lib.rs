@@ -4,6 +4,7 @@ pub mod annotations;
 pub mod crd;
 mod error;
 pub mod install;
+pub mod intent;
 pub mod schema;
 
 pub use error::Error;

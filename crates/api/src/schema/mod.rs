@@ -4,6 +4,7 @@
 //! here is a pure function of the types in [`crate::crd`] and the tables in [`rules`].
 
 mod columns;
+pub(crate) mod messages;
 mod polish;
 pub mod rules;
 

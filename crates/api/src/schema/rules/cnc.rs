@@ -1,6 +1,7 @@
 //! Rules of ClusterNetworkConnect.
 
 use super::{Rule, Rules};
+use crate::schema::messages as say;
 
 pub(super) fn rules() -> Vec<Rule> {
     let mut rules = spec();
@@ -16,20 +17,15 @@ fn spec() -> Vec<Rule> {
             "selectable",
             "!self.networkSelectors.exists(i, i.networkSelectionType != 'ClusterUserDefinedNetworks' && \
              i.networkSelectionType != 'PrimaryUserDefinedNetworks')",
-            "Only ClusterUserDefinedNetworks or PrimaryUserDefinedNetworks can be selected",
+            say::CONNECT_SELECTABLE,
         )
         .own(
             "one-spelling",
             "has(self.connectivityEnabled) != has(self.connectivity)",
-            "Exactly one of connectivityEnabled and connectivity is required",
+            say::CONNECT_ONE_SPELLING,
         )
-        .below(
-            ".connectivityEnabled",
-            "distinct",
-            distinct,
-            "connectivityEnabled cannot contain duplicate values",
-        )
-        .below(".connectivity", "distinct", distinct, "connectivity cannot contain duplicate values")
+        .below(".connectivityEnabled", "distinct", distinct, say::CONNECT_DISTINCT_ENABLED)
+        .below(".connectivity", "distinct", distinct, say::CONNECT_DISTINCT)
         .done()
 }
 
@@ -46,9 +42,7 @@ fn selectors() -> Vec<Rule> {
             rules.own(
                 field,
                 format!("(self.networkSelectionType == '{kind}') == has(self.{field})"),
-                &format!(
-                    "Inconsistent selector: both networkSelectionType {kind} and {field} have to be set or neither"
-                ),
+                &say::inconsistent_selector(kind, field),
             )
         })
         .done()
@@ -56,30 +50,25 @@ fn selectors() -> Vec<Rule> {
 
 fn connect_subnets() -> Vec<Rule> {
     Rules::at("spec.connectSubnets")
-        .own("immutable", "self == oldSelf", "connectSubnets is immutable")
+        .own("immutable", "self == oldSelf", say::CONNECT_IMMUTABLE)
         .own(
             "families",
             "size(self) != 2 || !isCIDR(self[0].cidr) || !isCIDR(self[1].cidr) || \
              cidr(self[0].cidr).ip().family() != cidr(self[1].cidr).ip().family()",
-            "When 2 CIDRs are set, they must be from different IP families",
+            say::FAMILIES,
         )
-        .below(
-            "[].cidr",
-            "masked",
-            "isCIDR(self) && cidr(self) == cidr(self).masked()",
-            "CIDR must be a valid network address",
-        )
+        .below("[].cidr", "masked", "isCIDR(self) && cidr(self) == cidr(self).masked()", say::CONNECT_CIDR)
         .below(
             "[]",
             "prefix-longer",
             "!isCIDR(self.cidr) || self.networkPrefix > cidr(self.cidr).prefixLength()",
-            "networkPrefix must be smaller than CIDR subnet",
+            say::CONNECT_PREFIX_LONGER,
         )
         .below(
             "[]",
             "prefix-ipv4",
             "!isCIDR(self.cidr) || cidr(self.cidr).ip().family() != 4 || self.networkPrefix < 32",
-            "networkPrefix must < 32 for ipv4 CIDR",
+            say::CONNECT_PREFIX_V4,
         )
         .done()
 }

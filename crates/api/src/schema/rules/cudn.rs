@@ -1,6 +1,7 @@
 //! Rules of ClusterUserDefinedNetwork as a whole, and of its transports.
 
 use super::{Rule, Rules};
+use crate::schema::messages as say;
 
 pub(super) fn rules() -> Vec<Rule> {
     let mut rules = spec();
@@ -20,23 +21,23 @@ fn spec() -> Vec<Rule> {
                             (has(self.template.spec) && has(self.template.spec.role) && self.template.spec.role == 'Primary'))";
     let primary = PRIMARY.replace("NETWORK", "self.network");
     Rules::at("spec")
-        .own("one-form", "has(self.network) != has(self.template)", "Exactly one of network and template is required")
+        .own("one-form", "has(self.network) != has(self.template)", say::CUDN_ONE_FORM)
         .own(
             "form-immutable",
             "has(self.network) == has(oldSelf.network)",
             "The form of the network, network or template, is immutable",
         )
-        .immutable_field("vrf", "vrf is immutable")
-        .immutable_field("uplinks", "uplinks is immutable")
+        .immutable_field("vrf", say::VRF_IMMUTABLE)
+        .immutable_field("uplinks", say::UPLINKS_IMMUTABLE)
         .own(
             "uplinks-primary",
             format!("!has(self.uplinks) || (has(self.network) && {primary}) || (has(self.template) && {template_primary})"),
-            "spec.uplinks is supported only for primary Layer2 and Layer3 networks",
+            say::UPLINKS_PRIMARY,
         )
         .own(
             "uplinks-evpn",
             "!has(self.uplinks) || !has(self.network) || !has(self.network.transport) || self.network.transport != 'EVPN'",
-            "spec.uplinks is not supported with EVPN transport",
+            say::UPLINKS_EVPN,
         )
         .done()
 }
@@ -47,33 +48,21 @@ fn template() -> Vec<Rule> {
         .own(
             "one-form",
             format!("!has(self.spec) || (!has(self.topology) && !{})", super::flat::written("self")),
-            "Settings directly in template and template.spec exclude each other",
+            say::TEMPLATE_ONE_FORM,
         )
-        .own("topology-required", "has(self.spec) || has(self.topology)", "topology is required")
+        .own("topology-required", "has(self.spec) || has(self.topology)", say::TOPOLOGY_REQUIRED)
         .done()
 }
 
 fn network() -> Vec<Rule> {
     let block = |topology: &str, field: &str| format!("(self.topology == '{topology}') == has(self.{field})");
     Rules::at("spec.network")
-        .own(
-            "layer3-block",
-            block("Layer3", "layer3"),
-            "spec.layer3 is required when topology is Layer3 and forbidden otherwise",
-        )
-        .own(
-            "layer2-block",
-            block("Layer2", "layer2"),
-            "spec.layer2 is required when topology is Layer2 and forbidden otherwise",
-        )
-        .own(
-            "localnet-block",
-            block("Localnet", "localnet"),
-            "spec.localnet is required when topology is Localnet and forbidden otherwise",
-        )
-        .own("topology-immutable", "self.topology == oldSelf.topology", "Topology is immutable")
-        .immutable_field("transport", "Transport is immutable")
-        .immutable_field("noOverlay", "NoOverlay is immutable")
+        .own("layer3-block", block("Layer3", "layer3"), say::LAYER3_BLOCK)
+        .own("layer2-block", block("Layer2", "layer2"), say::LAYER2_BLOCK)
+        .own("localnet-block", block("Localnet", "localnet"), say::LOCALNET_BLOCK)
+        .own("topology-immutable", "self.topology == oldSelf.topology", say::TOPOLOGY_IMMUTABLE)
+        .immutable_field("transport", say::TRANSPORT_IMMUTABLE)
+        .immutable_field("noOverlay", say::NO_OVERLAY_IMMUTABLE)
         .done()
 }
 
@@ -84,37 +73,25 @@ fn transports() -> Vec<Rule> {
         .own(
             "no-overlay-layer3",
             format!("!{} || (has(self.layer3) && self.layer3.role == 'Primary')", is("NoOverlay")),
-            "Transport NoOverlay is only supported for Layer3 Primary networks",
+            say::NO_OVERLAY_LAYER3,
         )
-        .own(
-            "no-overlay-block",
-            format!("{} == has(self.noOverlay)", is("NoOverlay")),
-            "noOverlay is required when transport is NoOverlay and forbidden otherwise",
-        )
-        .own(
-            "evpn-primary",
-            format!("!{} || {primary}", is("EVPN")),
-            "Transport EVPN is only supported for Layer2 and Layer3 Primary networks",
-        )
-        .own(
-            "evpn-block",
-            format!("{} == has(self.evpn)", is("EVPN")),
-            "evpn is required when transport is EVPN and forbidden otherwise",
-        )
+        .own("no-overlay-block", format!("{} == has(self.noOverlay)", is("NoOverlay")), say::NO_OVERLAY_BLOCK)
+        .own("evpn-primary", format!("!{} || {primary}", is("EVPN")), say::EVPN_PRIMARY)
+        .own("evpn-block", format!("{} == has(self.evpn)", is("EVPN")), say::EVPN_BLOCK)
         .own(
             "evpn-layer2",
             "!has(self.evpn) || self.topology != 'Layer2' || has(self.evpn.macVRF)",
-            "evpn.macVRF is required for Layer2 topology",
+            say::EVPN_LAYER2,
         )
         .own(
             "evpn-layer3",
             "!has(self.evpn) || self.topology != 'Layer3' || has(self.evpn.ipVRF)",
-            "evpn.ipVRF is required for Layer3 topology",
+            say::EVPN_LAYER3,
         )
         .own(
             "evpn-layer3-mac",
             "!has(self.evpn) || self.topology != 'Layer3' || !has(self.evpn.macVRF)",
-            "evpn.macVRF is forbidden for Layer3 topology",
+            say::EVPN_LAYER3_MAC,
         )
         .done()
 }
@@ -128,25 +105,16 @@ const ROUTE_TARGET: &str = "self.matches('^[^:]+:[0-9]{1,10}$') && (self.startsW
 
 fn evpn() -> Vec<Rule> {
     let rules = Rules::at("spec.network.evpn")
-        .own(
-            "some-vrf",
-            "has(self.macVRF) || has(self.ipVRF)",
-            "at least one of macVRF or ipVRF must be specified",
-        )
+        .own("some-vrf", "has(self.macVRF) || has(self.ipVRF)", say::EVPN_SOME_VRF)
         .own(
             "different-vni",
             "!has(self.macVRF) || !has(self.ipVRF) || self.macVRF.vni != self.ipVRF.vni",
-            "macVRF and ipVRF must use different VNIs",
+            say::EVPN_DIFFERENT_VNI,
         );
     ["macVRF", "ipVRF"]
         .iter()
         .fold(rules, |rules, vrf| {
-            rules.below(
-                &format!(".{vrf}.routeTarget"),
-                "form",
-                ROUTE_TARGET,
-                "routeTarget must be <AS number>:<number>, <IPv4 address>:<number> or *:<number>, six bytes in all",
-            )
+            rules.below(&format!(".{vrf}.routeTarget"), "form", ROUTE_TARGET, say::ROUTE_TARGET)
         })
         .done()
 }

@@ -1,10 +1,7 @@
 //! Rules of the flat form, wherever it is written.
 
-use super::{
-    DISABLED_SECONDARY, EXCLUDE_NEEDS_SUBNETS, EXCLUDE_NEEDS_SUBNETS_RULE, HOST_SUBNET_LONGER,
-    HOST_SUBNET_V4, HOST_SUBNET_V6, IPAM_DISABLED, LIFECYCLE, LIFECYCLE_RULE, MTU, Rule, Rules,
-    SUBNETS_FORBIDDEN, SUBNETS_REQUIRED,
-};
+use super::{EXCLUDE_NEEDS_SUBNETS_RULE, IPAM_DISABLED, LIFECYCLE_RULE, Rule, Rules};
+use crate::schema::messages as say;
 
 /// Where the flat form is written.
 #[derive(Clone, Copy)]
@@ -49,16 +46,16 @@ pub(super) fn rules(base: &str, place: Place) -> Vec<Rule> {
 fn by_topology(base: &str, meant: &str) -> Vec<Rule> {
     let not = |topology: &str| format!("!has(self.topology) || self.topology != '{topology}'");
     Rules::at(base)
-        .own("role-required", format!("!{meant} || has(self.role)"), "role is required")
+        .own("role-required", format!("!{meant} || has(self.role)"), say::ROLE_REQUIRED)
         .own(
             "layer3-subnets",
             format!("!{meant} || {} || (has(self.subnets) && size(self.subnets) > 0)", not("Layer3")),
-            "Subnets is required for Layer3 topology",
+            say::LAYER3_SUBNETS,
         )
         .own(
             "localnet-secondary",
             format!("{} || !has(self.role) || self.role == 'Secondary'", not("Localnet")),
-            "Topology localnet is not supported for primary network",
+            say::LOCALNET_SECONDARY,
         )
         .own(
             "lifecycle-topology",
@@ -66,22 +63,18 @@ fn by_topology(base: &str, meant: &str) -> Vec<Rule> {
                 "{} || (!has(self.ipamLifecycle) && !(has(self.ipam) && has(self.ipam.lifecycle)))",
                 not("Layer3")
             ),
-            "ipamLifecycle is supported for Layer2 and Localnet topologies",
+            say::LIFECYCLE_TOPOLOGY,
         )
         .own(
             "lifecycle-enabled",
             format!("!has(self.ipamLifecycle) || !{IPAM_DISABLED}"),
-            "ipamLifecycle Persistent is only supported when ipam.mode is Enabled",
+            say::LIFECYCLE_ALIAS_ENABLED,
         )
-        .own(
-            "disabled-topology",
-            format!("{} || !{IPAM_DISABLED}", not("Layer3")),
-            "Disabled ipam.mode is only supported for Layer2 and Localnet topologies",
-        )
+        .own("disabled-topology", format!("{} || !{IPAM_DISABLED}", not("Layer3")), say::DISABLED_TOPOLOGY)
         .own(
             "disabled-secondary",
             format!("!{IPAM_DISABLED} || !has(self.role) || self.role == 'Secondary'"),
-            DISABLED_SECONDARY,
+            say::DISABLED_SECONDARY,
         )
         .own(
             "subnets-required",
@@ -89,20 +82,20 @@ fn by_topology(base: &str, meant: &str) -> Vec<Rule> {
                 "!{meant} || (has(self.topology) && self.topology == 'Layer3') || {IPAM_DISABLED} || \
                  (has(self.subnets) && size(self.subnets) > 0)"
             ),
-            SUBNETS_REQUIRED,
+            say::SUBNETS_REQUIRED,
         )
-        .own("subnets-forbidden", format!("!{IPAM_DISABLED} || !has(self.subnets)"), SUBNETS_FORBIDDEN)
-        .below(".ipam", "lifecycle", LIFECYCLE_RULE, LIFECYCLE)
+        .own("subnets-forbidden", format!("!{IPAM_DISABLED} || !has(self.subnets)"), say::SUBNETS_FORBIDDEN)
+        .below(".ipam", "lifecycle", LIFECYCLE_RULE, say::LIFECYCLE_ENABLED)
         .done()
 }
 
 fn addresses(base: &str, meant: &str) -> Vec<Rule> {
     Rules::at(base)
-        .own("exclude-needs-subnets", EXCLUDE_NEEDS_SUBNETS_RULE, EXCLUDE_NEEDS_SUBNETS)
+        .own("exclude-needs-subnets", EXCLUDE_NEEDS_SUBNETS_RULE, say::EXCLUDE_NEEDS_SUBNETS)
         .own(
             "mtu-ipv6",
             "!has(self.mtu) || self.mtu >= 1280 || !has(self.subnets) || !self.subnets.exists(s, s.contains(':'))",
-            MTU,
+            say::MTU,
         )
         .own(
             "plain-cidr",
@@ -110,7 +103,7 @@ fn addresses(base: &str, meant: &str) -> Vec<Rule> {
                 "!{meant} || !has(self.subnets) || (has(self.topology) && self.topology == 'Layer3') || \
                  self.subnets.all(s, isCIDR(s))"
             ),
-            "Subnets of Layer2 and Localnet networks must be CIDRs, without a host subnet length",
+            say::FLAT_PLAIN_CIDR,
         )
         .own(
             "layer3-cidr",
@@ -118,20 +111,20 @@ fn addresses(base: &str, meant: &str) -> Vec<Rule> {
                 "!has(self.subnets) || !has(self.topology) || self.topology != 'Layer3' || self.subnets.all(s, \
                  isCIDR(s) || ({WITH_HOST} && isCIDR(s.split('/')[0] + '/' + s.split('/')[1])))"
             ),
-            "Subnets of Layer3 networks must be CIDRs, or CIDRs with a host subnet length such as 10.128.0.0/16/24",
+            say::FLAT_LAYER3_CIDR,
         )
         .below(
             ".subnets",
             "families",
             "size(self) != 2 || self[0].contains(':') != self[1].contains(':')",
-            "When 2 CIDRs are set, they must be from different IP families",
+            say::FAMILIES,
         )
         .cidrs(".excludeSubnets")
         .below(
             ".joinSubnets",
             "count",
             "1 <= size(self) && size(self) <= 2",
-            "Unexpected number of join subnets",
+            say::JOIN_COUNT,
         )
         .cidrs(".joinSubnets")
         .families(".joinSubnets")
@@ -141,8 +134,8 @@ fn addresses(base: &str, meant: &str) -> Vec<Rule> {
 fn host_lengths(base: &str) -> Vec<Rule> {
     let each = |rule: &str| format!("!has(self.subnets) || self.subnets.all(s, !{WITH_HOST} || {rule})");
     Rules::at(base)
-        .own("host-longer", each("int(s.split('/')[2]) > int(s.split('/')[1])"), HOST_SUBNET_LONGER)
-        .own("host-ipv4", each("s.contains(':') || int(s.split('/')[2]) < 32"), HOST_SUBNET_V4)
-        .own("host-ipv6", each("!s.contains(':') || int(s.split('/')[2]) == 64"), HOST_SUBNET_V6)
+        .own("host-longer", each("int(s.split('/')[2]) > int(s.split('/')[1])"), say::HOST_SUBNET_LONGER)
+        .own("host-ipv4", each("s.contains(':') || int(s.split('/')[2]) < 32"), say::HOST_SUBNET_V4)
+        .own("host-ipv6", each("!s.contains(':') || int(s.split('/')[2]) == 64"), say::HOST_SUBNET_V6)
         .done()
 }

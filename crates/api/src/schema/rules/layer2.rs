@@ -1,9 +1,7 @@
 //! Rules of a `layer2` block.
 
-use super::{
-    DISABLED_SECONDARY, EXCLUDE_NEEDS_SUBNETS, EXCLUDE_NEEDS_SUBNETS_RULE, IPAM_DISABLED, LIFECYCLE,
-    LIFECYCLE_RULE, MTU, Rule, Rules, SUBNETS_FORBIDDEN, SUBNETS_REQUIRED, different_families,
-};
+use super::{EXCLUDE_NEEDS_SUBNETS_RULE, IPAM_DISABLED, LIFECYCLE_RULE, Rule, Rules, different_families};
+use crate::schema::messages as say;
 
 pub(super) fn rules(base: &str) -> Vec<Rule> {
     let mut rules = own(base);
@@ -17,29 +15,29 @@ pub(super) fn rules(base: &str) -> Vec<Rule> {
 
 fn own(base: &str) -> Vec<Rule> {
     Rules::at(base)
-        .own("immutable", "self == oldSelf", "Layer2 is immutable")
-        .own("subnets-required", format!("{IPAM_DISABLED} || has(self.subnets)"), SUBNETS_REQUIRED)
-        .own("subnets-forbidden", format!("!{IPAM_DISABLED} || !has(self.subnets)"), SUBNETS_FORBIDDEN)
-        .own("disabled-secondary", format!("!{IPAM_DISABLED} || self.role == 'Secondary'"), DISABLED_SECONDARY)
+        .own("immutable", "self == oldSelf", say::LAYER2_IMMUTABLE)
+        .own("subnets-required", format!("{IPAM_DISABLED} || has(self.subnets)"), say::SUBNETS_REQUIRED)
+        .own("subnets-forbidden", format!("!{IPAM_DISABLED} || !has(self.subnets)"), say::SUBNETS_FORBIDDEN)
+        .own("disabled-secondary", format!("!{IPAM_DISABLED} || self.role == 'Secondary'"), say::DISABLED_SECONDARY)
         .own(
             "join-primary",
             "!has(self.joinSubnets) || self.role == 'Primary'",
-            "JoinSubnets is only supported for Primary network",
+            say::JOIN_PRIMARY,
         )
         .own(
             "mtu-ipv6",
             "!has(self.mtu) || self.mtu >= 1280 || !has(self.subnets) || !self.subnets.exists(s, s.contains(':'))",
-            MTU,
+            say::MTU,
         )
-        .own("exclude-needs-subnets", EXCLUDE_NEEDS_SUBNETS_RULE, EXCLUDE_NEEDS_SUBNETS)
+        .own("exclude-needs-subnets", EXCLUDE_NEEDS_SUBNETS_RULE, say::EXCLUDE_NEEDS_SUBNETS)
         .own(
             "carved-overlap",
             "!has(self.infrastructureSubnets) || !has(self.reservedSubnets) || \
              self.infrastructureSubnets.all(i, !isCIDR(i) || self.reservedSubnets.all(r, !isCIDR(r) || \
              (!cidr(i).containsCIDR(r) && !cidr(r).containsCIDR(i))))",
-            "infrastructureSubnets and reservedSubnets must not overlap",
+            say::CARVED_OVERLAP,
         )
-        .below(".ipam", "lifecycle", LIFECYCLE_RULE, LIFECYCLE)
+        .below(".ipam", "lifecycle", LIFECYCLE_RULE, say::LIFECYCLE_ENABLED)
         .done()
 }
 
@@ -48,31 +46,31 @@ fn gateways(base: &str) -> Vec<Rule> {
         .own(
             "gateway-primary",
             "!has(self.defaultGatewayIPs) || self.role == 'Primary'",
-            "defaultGatewayIPs is only supported for Primary network",
+            say::GATEWAY_PRIMARY,
         )
         .own(
             "gateway-inside",
             "!has(self.defaultGatewayIPs) || !has(self.subnets) || self.defaultGatewayIPs.all(g, !isIP(g) || \
              self.subnets.exists(s, !isCIDR(s) || cidr(s).containsIP(g)))",
-            "defaultGatewayIPs must belong to one of the subnets specified in the subnets field",
+            say::GATEWAY_INSIDE,
         )
         .own(
             "gateway-families",
             "!has(self.defaultGatewayIPs) || !has(self.subnets) || size(self.defaultGatewayIPs) == size(self.subnets)",
-            "defaultGatewayIPs must be specified for all IP families",
+            say::GATEWAY_FAMILIES,
         )
         .own(
             "gateway-infrastructure",
             "!has(self.defaultGatewayIPs) || !has(self.infrastructureSubnets) || self.defaultGatewayIPs.all(g, \
              !isIP(g) || self.infrastructureSubnets.exists(s, !isCIDR(s) || cidr(s).containsIP(g)))",
-            "defaultGatewayIPs have to belong to infrastructureSubnets",
+            say::GATEWAY_INFRASTRUCTURE,
         )
-        .below(".defaultGatewayIPs[]", "ip", "isIP(self)", "IP is invalid")
+        .below(".defaultGatewayIPs[]", "ip", "isIP(self)", say::IP_INVALID)
         .below(
             ".defaultGatewayIPs",
             "families",
             different_families("isIP", "self[0]", "self[1]"),
-            "When 2 IPs are set, they must be from different IP families",
+            say::IP_FAMILIES,
         )
         .done()
 }
@@ -83,12 +81,12 @@ fn carved(base: &str, field: &str) -> Vec<Rule> {
         .own(
             &format!("{field}-needs-subnets"),
             format!("!has(self.{field}) || has(self.subnets)"),
-            &format!("{field} must be unset when subnets is unset"),
+            &say::carved_needs_subnets(field),
         )
         .own(
             &format!("{field}-primary"),
             format!("!has(self.{field}) || self.role == 'Primary'"),
-            &format!("{field} is only supported for Primary network"),
+            &say::carved_primary(field),
         )
         .own(
             &format!("{field}-inside"),
@@ -96,12 +94,12 @@ fn carved(base: &str, field: &str) -> Vec<Rule> {
                 "!has(self.{field}) || !has(self.subnets) || self.{field}.all(r, !isCIDR(r) || \
                  self.subnets.exists(s, !isCIDR(s) || cidr(s).containsCIDR(r)))"
             ),
-            &format!("{field} must be subnetworks of the networks specified in the subnets field"),
+            &say::carved_inside(field),
         )
         .own(
             &format!("{field}-masked"),
             format!("!has(self.{field}) || self.{field}.all(r, !isCIDR(r) || cidr(r) == cidr(r).masked())"),
-            &format!("{field} must be a masked network address (no host bits set)"),
+            &say::carved_masked(field),
         )
         .cidrs(&format!(".{field}"))
         .done()

@@ -1,6 +1,7 @@
 //! Rules of a `layer3` block.
 
-use super::{HOST_SUBNET_LONGER, HOST_SUBNET_V4, HOST_SUBNET_V6, MTU, Rule, Rules};
+use super::{Rule, Rules};
+use crate::schema::messages as say;
 
 pub(super) fn rules(base: &str) -> Vec<Rule> {
     let mut rules = by_role(base);
@@ -11,27 +12,19 @@ pub(super) fn rules(base: &str) -> Vec<Rule> {
 
 fn by_role(base: &str) -> Vec<Rule> {
     Rules::at(base)
-        .own(
-            "secondary-count",
-            "self.role == 'Primary' || size(self.subnets) <= 2",
-            "Secondary networks may define at most 2 subnets",
-        )
+        .own("secondary-count", "self.role == 'Primary' || size(self.subnets) <= 2", say::SECONDARY_COUNT)
         .own(
             "secondary-families",
             "self.role == 'Primary' || size(self.subnets) != 2 || !isCIDR(self.subnets[0].cidr) || \
              !isCIDR(self.subnets[1].cidr) || \
              self.subnets[0].cidr.contains(':') != self.subnets[1].cidr.contains(':')",
-            "When 2 CIDRs are set for Secondary networks, they must be from different IP families",
+            say::SECONDARY_FAMILIES,
         )
-        .own(
-            "join-primary",
-            "!has(self.joinSubnets) || self.role == 'Primary'",
-            "JoinSubnets is only supported for Primary network",
-        )
+        .own("join-primary", "!has(self.joinSubnets) || self.role == 'Primary'", say::JOIN_PRIMARY)
         .own(
             "mtu-ipv6",
             "!has(self.mtu) || self.mtu >= 1280 || !self.subnets.exists(s, s.cidr.contains(':'))",
-            MTU,
+            say::MTU,
         )
         .cidrs(".joinSubnets")
         .families(".joinSubnets")
@@ -53,29 +46,29 @@ fn kept(not: &str) -> String {
 
 fn transitions(base: &str) -> Vec<Rule> {
     Rules::at(base)
-        .own("role-immutable", "self.role == oldSelf.role", "role is immutable")
-        .immutable_field("mtu", "mtu is immutable")
-        .immutable_field("joinSubnets", "joinSubnets is immutable")
+        .own("role-immutable", "self.role == oldSelf.role", say::ROLE_IMMUTABLE)
+        .immutable_field("mtu", say::MTU_IMMUTABLE)
+        .immutable_field("joinSubnets", say::JOIN_IMMUTABLE)
         .own(
             "secondary-immutable",
             "self.role != 'Secondary' || self.subnets == oldSelf.subnets",
-            "Subnets is immutable for Secondary role",
+            say::SECONDARY_IMMUTABLE,
         )
         .own(
             "no-removal",
             "oldSelf.subnets.all(o, self.subnets.exists(n, n.cidr == o.cidr))",
-            "Removing existing subnets is not allowed",
+            say::NO_REMOVAL,
         )
         // Nodes count through the list: an entry that moves would renumber them.
         .own(
             "append-only",
             "oldSelf.subnets + self.subnets.filter(n, !oldSelf.subnets.exists(o, o.cidr == n.cidr)) == self.subnets",
-            "Existing subnets must keep their position; new ones go to the end of the list",
+            say::APPEND_ONLY,
         )
         .own(
             "host-immutable",
             format!("{} && {}", kept("!"), kept("")),
-            "hostSubnet is immutable",
+            say::HOST_IMMUTABLE,
         )
         .done()
 }
@@ -86,42 +79,34 @@ fn subnets(base: &str) -> Vec<Rule> {
         format!("(size({list}) == 0 || {list}.min() == {list}.max())")
     };
     Rules::at(base)
-        .own(
-            "same-cidr",
-            "self.subnets.all(x, self.subnets.exists_one(y, y.cidr == x.cidr))",
-            "Subnets with same CIDR are not allowed",
-        )
+        .own("same-cidr", "self.subnets.all(x, self.subnets.exists_one(y, y.cidr == x.cidr))", say::SAME_CIDR)
         // Pairs are compared here only for lists of ordinary length: 400 × 400 exceed the server's cost
         // budget at run time. Longer lists are checked when the network is reconciled.
         .own(
             "overlap",
             "size(self.subnets) > 100 || self.subnets.exists(s, !isCIDR(s.cidr)) || \
              self.subnets.map(s, cidr(s.cidr)).all(x, self.subnets.exists_one(y, x.containsCIDR(y.cidr)))",
-            "Subnets must not overlap or contain each other",
+            say::OVERLAP,
         )
-        .own(
-            "same-host",
-            format!("{} && {}", equal("!"), equal("")),
-            "Subnets from the same IP family must use the same hostSubnet value",
-        )
-        .below(".subnets[].cidr", "cidr", "isCIDR(self)", "CIDR is invalid")
+        .own("same-host", format!("{} && {}", equal("!"), equal("")), say::SAME_HOST)
+        .below(".subnets[].cidr", "cidr", "isCIDR(self)", say::CIDR_INVALID)
         .below(
             ".subnets[]",
             "host-longer",
             "!has(self.hostSubnet) || !isCIDR(self.cidr) || self.hostSubnet > cidr(self.cidr).prefixLength()",
-            HOST_SUBNET_LONGER,
+            say::HOST_SUBNET_LONGER,
         )
         .below(
             ".subnets[]",
             "host-ipv4",
             "!has(self.hostSubnet) || self.cidr.contains(':') || self.hostSubnet < 32",
-            HOST_SUBNET_V4,
+            say::HOST_SUBNET_V4,
         )
         .below(
             ".subnets[]",
             "host-ipv6",
             "!has(self.hostSubnet) || !self.cidr.contains(':') || self.hostSubnet == 64",
-            HOST_SUBNET_V6,
+            say::HOST_SUBNET_V6,
         )
         .done()
 }

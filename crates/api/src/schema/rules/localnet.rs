@@ -1,36 +1,35 @@
 //! Rules of a `localnet` block.
 
-use super::{
-    EXCLUDE_NEEDS_SUBNETS, EXCLUDE_NEEDS_SUBNETS_RULE, IPAM_DISABLED, LIFECYCLE, LIFECYCLE_RULE, Rule, Rules,
-};
+use super::{EXCLUDE_NEEDS_SUBNETS_RULE, IPAM_DISABLED, LIFECYCLE_RULE, Rule, Rules};
+use crate::schema::messages as say;
 
 pub(super) fn rules(base: &str) -> Vec<Rule> {
     Rules::at(base)
-        .own("immutable", "self == oldSelf", "Localnet is immutable")
+        .own("immutable", "self == oldSelf", say::LOCALNET_IMMUTABLE)
         .own(
             "subnets",
             format!("{IPAM_DISABLED} != has(self.subnets)"),
-            "Subnets is required with ipam.mode is Enabled or unset, and forbidden otherwise",
+            say::LOCALNET_SUBNETS,
         )
-        .own("exclude-needs-subnets", EXCLUDE_NEEDS_SUBNETS_RULE, EXCLUDE_NEEDS_SUBNETS)
+        .own("exclude-needs-subnets", EXCLUDE_NEEDS_SUBNETS_RULE, say::EXCLUDE_NEEDS_SUBNETS)
         .own(
             "mtu-ipv6",
             "!has(self.mtu) || self.mtu >= 1280 || !has(self.subnets) || !self.subnets.exists(s, s.contains(':'))",
-            "MTU should be greater than or equal to 1280 when an IPv6 subnet is used",
+            say::MTU_LOCALNET,
         )
         .below(
             ".physicalNetworkName",
             "characters",
             "!self.contains(',') && !self.contains(':')",
-            "physicalNetworkName cannot contain `,` or `:` characters",
+            say::PHYSICAL_NAME,
         )
         .below(
             ".vlan",
             "access",
             "(self.mode == 'Access') == has(self.access)",
-            "vlan access config is required when vlan mode is 'Access', and forbidden otherwise",
+            say::VLAN_ACCESS,
         )
-        .below(".ipam", "lifecycle", LIFECYCLE_RULE, LIFECYCLE)
+        .below(".ipam", "lifecycle", LIFECYCLE_RULE, say::LIFECYCLE_ENABLED)
         .cidrs(".subnets")
         .families(".subnets")
         .cidrs(".excludeSubnets")

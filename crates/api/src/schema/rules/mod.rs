@@ -11,6 +11,8 @@ mod layer3;
 mod localnet;
 mod udn;
 
+use crate::schema::messages as say;
+
 /// A CEL rule of a custom resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rule {
@@ -75,13 +77,13 @@ impl Rules {
 
     /// Each item of a list of CIDRs must be one.
     fn cidrs(self, path: &str) -> Self {
-        self.below(&format!("{path}[]"), "cidr", "isCIDR(self)", "CIDR is invalid")
+        self.below(&format!("{path}[]"), "cidr", "isCIDR(self)", say::CIDR_INVALID)
     }
 
     /// Two CIDRs of a list must be of different families.
     fn families(self, path: &str) -> Self {
         let rule = different_families("isCIDR", "self[0]", "self[1]");
-        self.below(path, "families", rule, "When 2 CIDRs are set, they must be from different IP families")
+        self.below(path, "families", rule, say::FAMILIES)
     }
 
     /// An optional field that keeps its value, or its absence.
@@ -108,15 +110,6 @@ fn different_families(parses: &str, first: &str, second: &str) -> String {
 /// Whether IPAM is switched off in the object at hand.
 const IPAM_DISABLED: &str = "(has(self.ipam) && has(self.ipam.mode) && self.ipam.mode == 'Disabled')";
 
-const LIFECYCLE: &str = "lifecycle Persistent is only supported when ipam.mode is Enabled";
 const LIFECYCLE_RULE: &str = "!has(self.lifecycle) || !has(self.mode) || self.mode == 'Enabled'";
 
-const MTU: &str = "MTU should be greater than or equal to 1280 when IPv6 subnet is used";
-const SUBNETS_REQUIRED: &str = "Subnets is required with ipam.mode is Enabled or unset";
-const SUBNETS_FORBIDDEN: &str = "Subnets must be unset when ipam.mode is Disabled";
-const DISABLED_SECONDARY: &str = "Disabled ipam.mode is only supported for Secondary network";
-const EXCLUDE_NEEDS_SUBNETS: &str = "excludeSubnets must be unset when subnets is unset";
 const EXCLUDE_NEEDS_SUBNETS_RULE: &str = "!has(self.excludeSubnets) || has(self.subnets)";
-const HOST_SUBNET_LONGER: &str = "HostSubnet must be smaller than CIDR subnet";
-const HOST_SUBNET_V4: &str = "HostSubnet must < 32 for ipv4 CIDR";
-const HOST_SUBNET_V6: &str = "IPv6 only supports /64 host subnets";

@@ -1,6 +1,7 @@
 //! Rules of UserDefinedNetwork as a whole.
 
 use super::{Rule, Rules, flat::written};
+use crate::schema::messages as say;
 
 pub(super) fn rules() -> Vec<Rule> {
     let flat = written("self");
@@ -9,33 +10,16 @@ pub(super) fn rules() -> Vec<Rule> {
         format!("{flat} || (self.topology == '{topology}') == has(self.{field})")
     };
     Rules::at("spec")
-        .own(
-            "one-form",
-            format!("!{flat} || (!has(self.layer2) && !has(self.layer3))"),
-            "Settings of the flat form (role, mtu, subnets, excludeSubnets, joinSubnets, ipam, ipamLifecycle) \
-             and a layer2 or layer3 block exclude each other",
-        )
-        .own(
-            "layer3-block",
-            block("Layer3", "layer3"),
-            "spec.layer3 is required when topology is Layer3 and forbidden otherwise",
-        )
-        .own(
-            "layer2-block",
-            block("Layer2", "layer2"),
-            "spec.layer2 is required when topology is Layer2 and forbidden otherwise",
-        )
-        .own(
-            "localnet-flat",
-            format!("{flat} || self.topology != 'Localnet'"),
-            "Unsupported value: \"Localnet\": a UserDefinedNetwork has topology Localnet in the flat form only",
-        )
-        .own("topology-immutable", "self.topology == oldSelf.topology", "Topology is immutable")
+        .own("one-form", format!("!{flat} || (!has(self.layer2) && !has(self.layer3))"), say::UDN_ONE_FORM)
+        .own("layer3-block", block("Layer3", "layer3"), say::LAYER3_BLOCK)
+        .own("layer2-block", block("Layer2", "layer2"), say::LAYER2_BLOCK)
+        .own("localnet-flat", format!("{flat} || self.topology != 'Localnet'"), say::LOCALNET_FLAT)
+        .own("topology-immutable", "self.topology == oldSelf.topology", say::TOPOLOGY_IMMUTABLE)
         .own(
             "form-immutable",
             format!("{flat} == {was_flat}"),
             "The form of the spec, flat or with blocks, is immutable",
         )
-        .own("flat-immutable", format!("!{was_flat} || self == oldSelf"), "Spec is immutable")
+        .own("flat-immutable", format!("!{was_flat} || self == oldSelf"), say::SPEC_IMMUTABLE)
         .done()
 }

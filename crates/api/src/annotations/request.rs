@@ -1,0 +1,183 @@
+//! What users ask for in annotations of their pods.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use causeway_types::{Mac, NamespaceName, ObjectName};
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use super::{Annotation, from_json, keys, malformed, to_json};
+use crate::Error;
+
+/// The networks that a pod asks for.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RequestedNetworks(pub Vec<NetworkSelection>);
+
+/// One network that a pod asks for, by the network plumbing working group's standard.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct NetworkSelection {
+    /// Name of the NAD.
+    pub name: ObjectName,
+    /// Namespace of the NAD; the pod's own when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<NamespaceName>,
+    /// Addresses wanted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ips: Vec<RequestedIp>,
+    /// MAC address wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<Mac>,
+    /// Name wanted for the interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// The IPAMClaim whose addresses are wanted.
+    #[serde(default, rename = "ipam-claim-reference", skip_serializing_if = "Option::is_none")]
+    pub ipam_claim_reference: Option<ObjectName>,
+}
+
+/// An address wanted, with or without prefix length.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum RequestedIp {
+    /// With prefix length.
+    Net(IpNet),
+    /// Without.
+    Address(IpAddr),
+}
+
+impl Annotation for RequestedNetworks {
+    const KEY: &'static str = keys::NETWORKS;
+
+    /// JSON, or `namespace/name@interface` separated by commas.
+    fn parse(text: &str) -> Result<Self, Error> {
+        if text.trim_start().starts_with('[') {
+            return from_json::<Self, _>(text).map(Self);
+        }
+        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.map(short_form).collect::<Result<_, _>>().map(Self).map_err(malformed::<Self>)
+    }
+
+    fn text(&self) -> String {
+        to_json(&self.0)
+    }
+}
+
+fn short_form(text: &str) -> Result<NetworkSelection, causeway_types::Error> {
+    let (path, interface) = match text.split_once('@') {
+        Some((path, interface)) => (path, Some(interface.to_owned())),
+        None => (text, None),
+    };
+    let (namespace, name) = match path.split_once('/') {
+        Some((namespace, name)) => (Some(NamespaceName::new(namespace)?), name),
+        None => (None, path),
+    };
+    let name = ObjectName::new(name)?;
+    Ok(NetworkSelection {
+        name,
+        namespace,
+        ips: Vec::new(),
+        mac: None,
+        interface,
+        ipam_claim_reference: None,
+    })
+}
+
+/// The primary network that a pod asks for: its name, perhaps with the namespace in front.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RequestedPrimary {
+    /// The namespace, where it is written.
+    pub namespace: Option<NamespaceName>,
+    /// The name of the UserDefinedNetwork or ClusterUserDefinedNetwork.
+    pub name: ObjectName,
+}
+
+impl fmt::Display for RequestedPrimary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{namespace}/{}", self.name),
+            None => self.name.fmt(f),
+        }
+    }
+}
+
+impl Annotation for RequestedPrimary {
+    const KEY: &'static str = keys::REQUESTED_PRIMARY;
+
+    fn parse(text: &str) -> Result<Self, Error> {
+        let (namespace, name) = match text.split_once('/') {
+            Some((namespace, name)) => {
+                (Some(NamespaceName::new(namespace).map_err(malformed::<Self>)?), name)
+            }
+            None => (None, text),
+        };
+        Ok(Self { namespace, name: ObjectName::new(name).map_err(malformed::<Self>)? })
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Ports that stay reachable from the default network.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct OpenPorts(pub Vec<OpenPort>);
+
+/// Transport protocols.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// TCP.
+    #[serde(alias = "TCP")]
+    Tcp,
+    /// UDP.
+    #[serde(alias = "UDP")]
+    Udp,
+    /// SCTP.
+    #[serde(alias = "SCTP")]
+    Sctp,
+    /// ICMP, which has no ports.
+    #[serde(alias = "ICMP")]
+    Icmp,
+    /// ICMPv6, which has no ports.
+    #[serde(alias = "ICMPv6")]
+    Icmpv6,
+}
+
+/// One open port.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenPort {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The port, for protocols that have ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+impl OpenPort {
+    fn check(&self) -> Result<(), String> {
+        let has_ports = matches!(self.protocol, Protocol::Tcp | Protocol::Udp | Protocol::Sctp);
+        match self.port {
+            Some(0) => Err("port 0 does not exist".into()),
+            Some(port) if !has_ports => Err(format!("port {port} makes no sense for ICMP")),
+            None if has_ports => Err("port is missing".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Annotation for OpenPorts {
+    const KEY: &'static str = keys::OPEN_DEFAULT_PORTS;
+
+    /// YAML, as users write it by hand.
+    fn parse(text: &str) -> Result<Self, Error> {
+        let ports: Vec<OpenPort> = serde_yaml::from_str(text).map_err(malformed::<Self>)?;
+        ports.iter().try_for_each(OpenPort::check).map_err(malformed::<Self>)?;
+        Ok(Self(ports))
+    }
+
+    fn text(&self) -> String {
+        to_json(&self.0)
+    }
+}

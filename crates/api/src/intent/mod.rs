@@ -1,0 +1,31 @@
+//! Intent: what a manifest means, whichever form it has, and what speaks against it.
+//!
+//! Owns the one normalised [`Network`] and [`Connect`], and every check that needs no I/O. The rules of the API server
+//! are checked here again: NADs and old custom resource definitions get past them. Never decides between
+//! networks of different owners beyond naming who clashes; what is done about it is the cluster manager's.
+
+mod addresses;
+mod change;
+mod cluster;
+mod connect;
+mod draft;
+mod manifest;
+mod names;
+mod network;
+mod normalise;
+mod overlap;
+mod problem;
+mod usable;
+mod vrf;
+
+pub use change::changes;
+pub use cluster::ClusterConfig;
+pub use connect::{Connect, Selection};
+pub use manifest::Manifest;
+pub use names::{NameClash, Named, name_clashes};
+pub use network::{
+    DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, Evpn, EvpnInstance, Network, PodSubnet, Transport,
+};
+pub use overlap::{SubnetUse, overlapping_pair};
+pub use problem::{Problem, Reason};
+pub use vrf::{VrfClaim, VrfClash, vrf_clashes};
