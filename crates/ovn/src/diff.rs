@@ -283,15 +283,10 @@ impl Differ<'_> {
         if columns.is_empty() && join.is_empty() && leave.is_empty() {
             return None;
         }
-        let moves = join.iter().any(|e| self.is_strong(e));
-        let (leave_now, leave) = leave.into_iter().partition(|e| moves && self.is_strong(e));
+        let moves = join.iter().any(|e| self.resolved.is_strong(e));
+        let (leave_now, leave) = leave.into_iter().partition(|e| moves && self.resolved.is_strong(e));
         let phase = table.phase(Some(&planned));
         Some(Modify { planned, uuid: actual.uuid, phase, columns, join, leave_now, leave })
-    }
-
-    fn is_strong(&self, edge: &Edge) -> bool {
-        let table = self.resolved.by_meta(edge.parent.meta);
-        table.and_then(|t| t.columns.iter().find(|c| c.name == edge.column)).is_some_and(|c| c.is_strong())
     }
 
     /// Memberships to gain and to lose.

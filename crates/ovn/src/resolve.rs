@@ -2,7 +2,7 @@
 //! of it.
 
 use crate::declare::{Decl, Declarations, Identity, Keys, Phase, natural_path};
-use crate::desired::{Planned, RowKey};
+use crate::desired::{Edge, Planned, RowKey};
 use crate::path::row_uuid;
 use crate::typed::TableMeta;
 use causeway_ovsdb::{Atom, ColumnType, Datum, RefType, Replica, RowRef, Str, TableId, Uuid};
@@ -31,7 +31,7 @@ pub(crate) struct Column {
 
 impl Column {
     /// Whether its references keep the rows they refer to.
-    pub(crate) fn is_strong(&self) -> bool {
+    fn is_strong(&self) -> bool {
         self.ty.key.refers_to.as_ref().is_some_and(|(_, how)| *how == RefType::Strong)
     }
 }
@@ -107,6 +107,12 @@ impl Resolved {
             keys.extend(uuids.map(|uuid| RowKey { meta: target.meta, uuid }));
         }
         keys
+    }
+
+    /// Whether a membership keeps its member alive.
+    pub(crate) fn is_strong(&self, edge: &Edge) -> bool {
+        let table = self.by_meta(edge.parent.meta);
+        table.and_then(|t| t.columns.iter().find(|c| c.name == edge.column)).is_some_and(Column::is_strong)
     }
 
     pub(crate) fn by_meta(&self, meta: &TableMeta) -> Option<&Table> {

@@ -388,28 +388,37 @@ impl Engine {
         self.removals.retain(|_, items| !items.is_empty());
     }
 
-    /// A row that lives only in sets of rows that go too goes with them: deleting a router deletes its ports. The
-    /// holder then goes when the last of these would have gone, so that no dependant outlives its guard.
+    /// A row that is held only by rows that go too goes with them: deleting a router deletes its ports. The holder
+    /// then goes when the last of these would have gone. A holder of guards goes with its guards, after everything
+    /// that they guard, so other rows in it must go on their own before.
     fn absorbed(&self) -> Absorbed {
-        let deletes = || {
-            let healthy = self.removals.iter().filter(|(slice, _)| !self.failed.contains_key(*slice));
-            healthy
-                .flat_map(|(_, items)| items)
-                .filter_map(|item| if let Item::Delete(d) = item { Some(d) } else { None })
+        let deletes: Vec<&Delete> = self
+            .removals
+            .iter()
+            .filter(|(slice, _)| !self.failed.contains_key(*slice))
+            .flat_map(|(_, items)| items)
+            .filter_map(|item| if let Item::Delete(d) = item { Some(d) } else { None })
+            .collect();
+        let dying: FxHashSet<Uuid> = deletes.iter().map(|d| d.row.uuid).collect();
+        let holders = |d: &Delete| -> Vec<Uuid> {
+            d.edges.iter().filter(|e| self.resolved.is_strong(e)).map(|e| e.parent.uuid).collect()
         };
-        let dying: FxHashSet<Uuid> = deletes().map(|d| d.row.uuid).collect();
+        let guards = deletes.iter().filter(|d| d.phase == Phase::Guard);
+        let guard_holders: FxHashSet<Uuid> = guards.flat_map(|d| holders(d)).collect();
         let mut absorbed = Absorbed::default();
-        for child in deletes().filter(|d| !d.is_root && !d.edges.is_empty()) {
-            if child.edges.iter().all(|e| dying.contains(&e.parent.uuid)) {
+        for child in deletes.iter().filter(|d| !d.is_root) {
+            let holders = holders(child);
+            let held = !holders.is_empty() && holders.iter().all(|h| dying.contains(h));
+            let outlives = child.phase > Phase::Guard && holders.iter().any(|h| guard_holders.contains(h));
+            if held && !outlives {
                 absorbed.children.insert(child.row.uuid);
-                for edge in &child.edges {
-                    let phase = absorbed.phases.entry(edge.parent.uuid).or_insert(Phase::Container);
+                for holder in holders {
+                    let phase = absorbed.phases.entry(holder).or_insert(Phase::Container);
                     *phase = child.phase.max(*phase);
                 }
             }
         }
-        // A holder that is itself held does not get its own phase, but its holder's.
-        for holder in deletes().filter(|d| !absorbed.children.contains(&d.row.uuid)) {
+        for holder in deletes {
             if let Some(phase) = absorbed.phases.get_mut(&holder.row.uuid) {
                 *phase = holder.phase.max(*phase);
             }

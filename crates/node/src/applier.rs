@@ -1,0 +1,167 @@
+//! One database and the engine that keeps it as planned: the only place where rows are written.
+//!
+//! Owned by one task. It has no opinion about what is planned and never decides anything: the engine does.
+
+use causeway_ovn::Planner;
+use causeway_ovn::apply::{Engine, Options, Ticket};
+use causeway_ovn::declare::Declarations;
+use causeway_ovsdb_client::ovsdb::{Event, Replica, RequestId, SessionConfig, TransactOutcome};
+use causeway_ovsdb_client::{Client, ClientConfig, ClientEvent, Remote, TlsFiles};
+use rustc_hash::FxHashMap;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, warn};
+
+/// What an applier needs to know.
+#[derive(Clone, Debug)]
+pub struct ApplierConfig {
+    /// What is ours of the database.
+    pub declarations: &'static Declarations,
+    /// Its servers.
+    pub remotes: Vec<Remote>,
+    /// For `ssl:` remotes.
+    pub tls: Option<TlsFiles>,
+    /// Limits and times; a lock named there is taken.
+    pub options: Options,
+}
+
+/// A database that is kept as planned.
+pub struct Applier {
+    client: Client,
+    engine: Engine,
+    tickets: FxHashMap<RequestId, Ticket>,
+    born: Instant,
+}
+
+impl Applier {
+    /// An applier that connects when it gets its first turn.
+    pub fn new(config: ApplierConfig) -> Applier {
+        let mut session = SessionConfig::new(config.declarations.database);
+        session.tables = config.declarations.monitor_tables();
+        session.leader_only = true;
+        let mut client = ClientConfig::new(session, config.remotes);
+        client.tls = config.tls;
+        let mut client = Client::new(client);
+        if let Some(lock) = &config.options.lock {
+            client.session().want_lock(lock.clone(), false);
+        }
+        Applier {
+            client,
+            engine: Engine::new(config.declarations, config.options),
+            tickets: FxHashMap::default(),
+            born: Instant::now(),
+        }
+    }
+
+    /// Says that the plan of everything under a prefix may have changed.
+    pub fn dirty(&mut self, prefix: &str) {
+        self.engine.dirty(prefix);
+    }
+
+    /// What the engine did and what it could not do.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The copy of the database.
+    pub fn replica(&self) -> &Replica {
+        self.client.replica()
+    }
+
+    /// Whether the database is known and as planned, as far as it can be.
+    pub fn is_settled(&mut self) -> bool {
+        self.client.session().is_synced() && self.tickets.is_empty() && self.engine.is_idle()
+    }
+
+    /// Takes turns until the database is as planned, as far as it can be.
+    pub async fn settle(&mut self, planner: &dyn Planner) {
+        self.work(planner);
+        while !self.is_settled() {
+            self.turn(planner).await;
+        }
+    }
+
+    /// Waits for the next thing to happen and reacts. Dropping the future loses nothing.
+    pub async fn turn(&mut self, planner: &dyn Planner) {
+        if self.work(planner) {
+            // More to compare at once; the sockets come first.
+            while let Some(event) = self.client.poll_event() {
+                self.on_event(event);
+            }
+            tokio::task::yield_now().await;
+            return;
+        }
+        let deadline = self.engine.deadline().map(|ms| self.born + Duration::from_millis(ms));
+        let wake = async {
+            match deadline {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = self.client.next() => self.on_event(event),
+            () = wake => {}
+        }
+        while let Some(event) = self.client.poll_event() {
+            self.on_event(event);
+        }
+        self.work(planner);
+    }
+
+    fn now(&self) -> u64 {
+        self.born.elapsed().as_millis() as u64
+    }
+
+    /// Sends what is due; says whether there is more to do at once.
+    fn work(&mut self, planner: &dyn Planner) -> bool {
+        let now = self.now();
+        let step = self.engine.poll(self.client.replica(), planner, now);
+        for (ticket, transaction) in step.transactions {
+            match self.client.session().transact(&transaction) {
+                Ok(id) => drop(self.tickets.insert(id, ticket)),
+                Err(_) => self.engine.outcome(ticket, &TransactOutcome::Lost, now),
+            }
+        }
+        // Puts the requests on their way.
+        if let Some(event) = self.client.poll_event() {
+            self.on_event(event);
+        }
+        step.again
+    }
+
+    fn on_event(&mut self, event: ClientEvent) {
+        match event {
+            ClientEvent::Connected(remote) => debug!(%remote, "connected"),
+            ClientEvent::Disconnected { remote, reason } => {
+                warn!(%remote, reason, "database out of reach; nothing is changed until it is back");
+                self.tickets.clear();
+                self.engine.disconnected();
+            }
+            ClientEvent::Session(event) => self.on_session(event),
+        }
+    }
+
+    fn on_session(&mut self, event: Event) {
+        match event {
+            Event::Synced(report) => {
+                if !report.missing.is_empty() {
+                    warn!(missing = ?report.missing, "the server's schema lacks what this version can use");
+                }
+                self.engine.synced(self.client.replica());
+            }
+            Event::Changed(changes) => self.engine.changed(self.client.replica(), &changes),
+            Event::Transacted(id, outcome) => {
+                if let Some(ticket) = self.tickets.remove(&id) {
+                    let now = self.now();
+                    self.engine.outcome(ticket, &outcome, now);
+                }
+            }
+            Event::Locked(_) => self.engine.lock(true),
+            Event::LockLost(name) => {
+                warn!(%name, "another process has the lock of this zone");
+                self.engine.lock(false);
+            }
+            Event::Replied(..) | Event::ConditionsInForce => {}
+        }
+    }
+}
