@@ -189,30 +189,42 @@ impl ConnectPool {
         lost
     }
 
-    /// The owner's subnets, or new ones that wait for `commit` or `abort`; IPv4 first.
+    /// The owner's subnets, or new ones that wait for `commit` or `abort`; IPv4 first. A place without keys,
+    /// from before the topology changed, is refused: no key beyond the limit may ever reach OVN.
     pub fn reserve(&mut self, owner: ConnectOwner) -> Result<Vec<Cidr>> {
-        if let Some(held) = self.held.get(&owner) {
-            return Ok(self.subnets_at(held.place));
+        let (place, size) = self.probe(owner).map_err(|reason| Error::Connect { owner, reason })?;
+        if !self.held.contains_key(&owner) {
+            self.hold(owner, place, true, size);
         }
-        let refused = |reason| Error::Connect { owner, reason };
-        let place = self.find(owner).map_err(refused)?;
-        let subnets = self.subnets_at(place);
-        let size = entry_size(owner, &subnets);
-        if self.annotation + size > ANNOTATION_LIMIT {
-            return Err(refused(RefusalReason::Annotation));
-        }
-        self.hold(owner, place, true, size);
-        Ok(subnets)
+        Ok(self.subnets_at(place))
+    }
+
+    /// Why the owner would be refused, if it would be.
+    pub fn refusal(&self, owner: ConnectOwner) -> Option<RefusalReason> {
+        self.probe(owner).err()
     }
 
     /// The annotation is written: all reservations stand.
     pub fn commit(&mut self) {
-        for held in self.held.values_mut() {
-            held.pending = false;
+        let owners: Vec<ConnectOwner> = self.owners().collect();
+        self.commit_only(owners);
+    }
+
+    /// The annotation holds these owners: their reservations stand.
+    pub fn commit_only(&mut self, owners: impl IntoIterator<Item = ConnectOwner>) {
+        for owner in owners {
+            if let Some(held) = self.held.get_mut(&owner) {
+                held.pending = false;
+                self.slots = Some(self.slots());
+            }
         }
-        if !self.held.is_empty() {
-            self.slots = Some(self.slots());
-        }
+    }
+
+    /// From now on the connection is rendered in this way.
+    pub fn set_topology(&mut self, topology: ConnectTopology) {
+        self.topology = topology;
+        let shared: Vec<u32> = self.shared.keys().copied().collect();
+        shared.into_iter().for_each(|index| self.note_room(index));
     }
 
     /// The annotation could not be written: reservations that were not committed are undone.
@@ -255,9 +267,12 @@ impl ConnectPool {
         let mut trial = self.clone();
         let mut forecast = Forecast::default();
         for owner in owners {
-            match trial.reserve(*owner) {
-                Err(Error::Connect { owner, reason }) => forecast.refused.push(Refusal { owner, reason }),
-                _ => forecast.fitting.push(*owner),
+            match trial.probe(*owner) {
+                Ok((place, size)) => {
+                    trial.hold(*owner, place, true, size);
+                    forecast.fitting.push(*owner);
+                }
+                Err(reason) => forecast.refused.push(Refusal { owner: *owner, reason }),
             }
         }
         if trial.held.keys().any(|owner| matches!(owner, ConnectOwner::Layer3(_))) {
@@ -282,9 +297,7 @@ impl ConnectPool {
     pub fn misfits(&self, topology: ConnectTopology) -> Vec<Refusal> {
         let target = Self { topology, ..self.clone() };
         let misfit = |(owner, held): (&ConnectOwner, &Held)| {
-            let slots = target.keyed_slots(held.place.index);
-            let fits = held.place.slice.map_or(slots == target.slots(), |slice| slice < slots);
-            (!fits).then(|| Refusal { owner: *owner, reason: target.keys_refusal() })
+            (!target.fits(held.place)).then(|| Refusal { owner: *owner, reason: target.keys_refusal() })
         };
         self.held.iter().filter_map(misfit).collect()
     }
@@ -378,6 +391,19 @@ impl ConnectPool {
         found
     }
 
+    /// The owner's place, or the one it would get, and the bytes of its entry in the annotation.
+    fn probe(&self, owner: ConnectOwner) -> std::result::Result<(Place, usize), RefusalReason> {
+        if let Some(held) = self.held.get(&owner) {
+            return if self.fits(held.place) { Ok((held.place, 0)) } else { Err(self.keys_refusal()) };
+        }
+        let place = self.find(owner)?;
+        let size = entry_size(owner, &self.subnets_at(place));
+        if self.annotation + size > ANNOTATION_LIMIT {
+            return Err(RefusalReason::Annotation);
+        }
+        Ok((place, size))
+    }
+
     fn find(&self, owner: ConnectOwner) -> std::result::Result<Place, RefusalReason> {
         match owner {
             ConnectOwner::Layer3(_) => {
@@ -419,6 +445,12 @@ impl ConnectPool {
             return slots;
         }
         u64::from(PortKey::LAST).saturating_sub(u64::from(index) * u64::from(slots)).min(slots.into()) as u32
+    }
+
+    /// Whether the topology can use the place: a layer3 block needs keys for all of its links.
+    fn fits(&self, place: Place) -> bool {
+        let slots = self.keyed_slots(place.index);
+        place.slice.map_or(slots == self.slots(), |slice| slice < slots)
     }
 
     fn blocks(&self) -> u32 {

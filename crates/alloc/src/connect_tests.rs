@@ -378,6 +378,9 @@ fn moving_to_transit_names_who_has_no_keys() {
         pool.misfits(ConnectTopology::Both).into_iter().map(|refusal| refusal.owner).collect();
     assert_eq!(misfits, [layer3(256), layer3(257)]);
     assert_eq!(pool.misfits(ConnectTopology::Compact), vec![]);
+    pool.set_topology(ConnectTopology::Transit);
+    assert!(pool.reserve(layer3(255)).is_ok());
+    assert!(pool.reserve(layer3(256)).is_err(), "a key beyond the limit must never be asked for");
 }
 
 #[derive(Debug, Clone)]

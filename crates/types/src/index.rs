@@ -69,6 +69,16 @@ impl<T> SubnetIndex<T> {
         around.chain(self.inside(cidr))
     }
 
+    /// All entries, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Cidr, &T)> {
+        self.entries.iter()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Whether nothing is in the index.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

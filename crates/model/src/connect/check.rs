@@ -1,0 +1,253 @@
+//! The checks that a network must pass to be connected, and the web of networks that have passed.
+//!
+//! A network's router must never have two ways to the same address. So the pod subnets of all networks of a
+//! connection are apart; and when two connections share a network, which then reaches the networks of both,
+//! all networks of both are apart. Every question goes to an index of subnets, never to all pairs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_api::crd::{Role, Topology, Transport};
+use causeway_types::{
+    Cidr, ConnectName, ConnectSubnet, Families, Family, NetworkId, NetworkName, SubnetIndex,
+};
+
+use super::input::{Cluster, Connect, Network};
+use super::reason::LeftOut;
+
+type Check = Result<(), LeftOut>;
+
+/// Networks by id, to be named in messages.
+pub(super) struct Names<'a> {
+    pub(super) networks: &'a BTreeMap<NetworkName, Network>,
+    pub(super) ids: &'a BTreeMap<NetworkId, NetworkName>,
+}
+
+impl Names<'_> {
+    fn get(&self, id: NetworkId) -> Option<&Network> {
+        self.networks.get(self.ids.get(&id)?)
+    }
+}
+
+/// Pairs of connections that cannot share a network, and why. Networks only ever join, so it stays true.
+pub(super) type Clashes = BTreeMap<(ConnectName, ConnectName), Clash>;
+
+/// Two networks of different connections, and the pod subnet that they share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Clash {
+    first: NetworkId,
+    second: NetworkId,
+    subnet: Cidr,
+}
+
+/// The networks of one connection that have passed.
+#[derive(Debug, Clone, Default)]
+struct Members {
+    subnets: Vec<ConnectSubnet>,
+    pods: SubnetIndex<NetworkId>,
+    ipv4_only: BTreeSet<NetworkId>,
+    ipv6_only: BTreeSet<NetworkId>,
+}
+
+impl Members {
+    fn overlap(&self, network: NetworkId, subnet: &Cidr) -> Option<(NetworkId, Cidr)> {
+        let other =
+            |(cidr, id): (&Cidr, &NetworkId)| (*id, if cidr.contains(subnet) { *subnet } else { *cidr });
+        self.pods.overlapping(subnet).map(other).find(|(id, _)| *id != network)
+    }
+
+    fn clash(&self, other: &Self) -> Option<Clash> {
+        let one = |(subnet, first): (&Cidr, &NetworkId)| {
+            let (second, subnet) = other.overlap(*first, subnet)?;
+            Some(Clash { first: *first, second, subnet })
+        };
+        self.pods.iter().find_map(one)
+    }
+}
+
+/// All networks that have passed, and which connections share one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Web {
+    members: BTreeMap<ConnectName, Members>,
+    memberships: BTreeMap<NetworkId, BTreeSet<ConnectName>>,
+    links: BTreeMap<ConnectName, BTreeSet<ConnectName>>,
+}
+
+impl Web {
+    /// Takes connections out, so that their networks can be taken in again one by one.
+    pub(super) fn forget(&mut self, connects: &BTreeSet<ConnectName>) {
+        for connect in connects {
+            self.members.remove(connect);
+            self.links.remove(connect);
+        }
+        self.memberships.retain(|_, of| {
+            of.retain(|connect| !connects.contains(connect));
+            !of.is_empty()
+        });
+        self.links.values_mut().for_each(|links| links.retain(|connect| !connects.contains(connect)));
+    }
+
+    /// The connections that a network has joined.
+    pub(super) fn memberships(&self, network: NetworkId) -> impl Iterator<Item = &ConnectName> {
+        self.memberships.get(&network).into_iter().flatten()
+    }
+
+    /// Whether the network can join the connection. What is found out about pairs of connections goes to
+    /// `clashes`, to be asked once.
+    pub(super) fn check(
+        &self,
+        connect: &Connect,
+        network: &Network,
+        id: NetworkId,
+        names: &Names<'_>,
+        clashes: &mut Clashes,
+    ) -> Check {
+        supported(network)?;
+        network_conflict(connect, network)?;
+        self.families(connect, network, names)?;
+        self.subnet_overlap(connect, network, id)?;
+        self.pod_overlap(connect, network, id, names)?;
+        self.new_links(connect, id, names, clashes)
+    }
+
+    /// The network joins the connection.
+    pub(super) fn join(&mut self, connect: &Connect, network: &Network, id: NetworkId) {
+        let members = self.members.entry(connect.name.clone()).or_default();
+        members.subnets.clone_from(&connect.subnets);
+        for subnet in &network.subnets {
+            members.pods.insert(*subnet, id);
+        }
+        match usable(connect, network) {
+            Families { ipv4: true, ipv6: false } => drop(members.ipv4_only.insert(id)),
+            Families { ipv4: false, ipv6: true } => drop(members.ipv6_only.insert(id)),
+            _ => {}
+        }
+        let of = self.memberships.entry(id).or_default();
+        for other in of.iter() {
+            self.links.entry(other.clone()).or_default().insert(connect.name.clone());
+            self.links.entry(connect.name.clone()).or_default().insert(other.clone());
+        }
+        of.insert(connect.name.clone());
+    }
+
+    fn families(&self, connect: &Connect, network: &Network, names: &Names<'_>) -> Check {
+        let members = self.members.get(&connect.name);
+        let against = |only: fn(&Members) -> &BTreeSet<NetworkId>, own: Family, other: Family| {
+            let first = members.and_then(|members| only(members).first()).and_then(|id| names.get(*id));
+            first.map_or(Ok(()), |first| Err(LeftOut::families((network, own), (first, other))))
+        };
+        match usable(connect, network) {
+            Families { ipv4: false, ipv6: false } => Err(LeftOut::family_of_links(network)),
+            Families { ipv4: true, ipv6: false } => against(|m| &m.ipv6_only, Family::Ipv4, Family::Ipv6),
+            Families { ipv4: false, ipv6: true } => against(|m| &m.ipv4_only, Family::Ipv6, Family::Ipv4),
+            Families { ipv4: true, ipv6: true } => Ok(()),
+        }
+    }
+
+    /// Two ports of one router must not be in the same subnet.
+    fn subnet_overlap(&self, connect: &Connect, network: &Network, id: NetworkId) -> Check {
+        for other in self.memberships(id).filter(|other| **other != connect.name) {
+            let theirs = self.members.get(other).into_iter().flat_map(|members| &members.subnets);
+            for subnet in theirs {
+                let ours = connect.subnets.iter().find(|ours| ours.cidr().overlaps(&subnet.cidr()));
+                if let Some(ours) = ours {
+                    return Err(LeftOut::subnet_overlap(ours.cidr(), other, network));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The network's pods against those of the connection and of all that it shares a network with.
+    fn pod_overlap(&self, connect: &Connect, network: &Network, id: NetworkId, names: &Names<'_>) -> Check {
+        let beyond = self.links.get(&connect.name).into_iter().flatten();
+        for name in std::iter::once(&connect.name).chain(beyond) {
+            let Some(members) = self.members.get(name) else { continue };
+            let found = network.subnets.iter().find_map(|subnet| members.overlap(id, subnet));
+            let Some((other, subnet)) = found else { continue };
+            let other = names.get(other).unwrap_or(network);
+            return Err(match name == &connect.name {
+                true => LeftOut::overlap(other, network, subnet),
+                false => LeftOut::overlap_beyond(other, network, subnet, name),
+            });
+        }
+        Ok(())
+    }
+
+    /// If the network brings another connection into reach, all networks of both must be apart.
+    fn new_links(&self, connect: &Connect, id: NetworkId, names: &Names<'_>, clashes: &mut Clashes) -> Check {
+        let linked = self.links.get(&connect.name);
+        let is_new =
+            |other: &&ConnectName| **other != connect.name && !linked.is_some_and(|l| l.contains(*other));
+        for other in self.memberships(id).filter(is_new) {
+            let pair = (connect.name.clone(), other.clone());
+            let Some(clash) = clashes.get(&pair).copied().or_else(|| self.clash(&connect.name, other)) else {
+                continue;
+            };
+            clashes.insert(pair, clash);
+            if let Some((first, second)) = names.get(clash.second).zip(names.get(clash.first)) {
+                return Err(LeftOut::overlap_beyond(first, second, clash.subnet, other));
+            }
+        }
+        Ok(())
+    }
+
+    fn clash(&self, one: &ConnectName, other: &ConnectName) -> Option<Clash> {
+        let (one, other) = (self.members.get(one)?, self.members.get(other)?);
+        if one.pods.len() <= other.pods.len() {
+            return one.clash(other);
+        }
+        let Clash { first, second, subnet } = other.clash(one)?;
+        Some(Clash { first: second, second: first, subnet })
+    }
+}
+
+/// What refuses the whole connection: its subnets are the cluster's own.
+pub(super) fn cluster_conflict(cluster: &Cluster, connect: &Connect) -> Check {
+    let own = [("service CIDR", &cluster.service_cidrs), ("masquerade subnet", &cluster.masquerade_subnets)];
+    for (what, cidrs) in own {
+        if let Some((subnet, other)) = conflict(connect, cidrs) {
+            return Err(LeftOut::conflict(subnet, what, other));
+        }
+    }
+    Ok(())
+}
+
+fn network_conflict(connect: &Connect, network: &Network) -> Check {
+    let all = [
+        ("pod subnet", &network.subnets),
+        ("transit subnet", &network.transit_subnets),
+        ("join subnet", &network.join_subnets),
+    ];
+    for (what, cidrs) in all {
+        if let Some((subnet, other)) = conflict(connect, cidrs) {
+            return Err(LeftOut::network_conflict(subnet, what, other, network));
+        }
+    }
+    Ok(())
+}
+
+fn conflict(connect: &Connect, cidrs: &[Cidr]) -> Option<(Cidr, Cidr)> {
+    let pairs =
+        connect.subnets.iter().flat_map(|subnet| cidrs.iter().map(move |cidr| (subnet.cidr(), *cidr)));
+    pairs.into_iter().find(|(subnet, cidr)| subnet.overlaps(cidr))
+}
+
+fn supported(network: &Network) -> Check {
+    if network.topology == Topology::Localnet {
+        return Err(LeftOut::localnet(network));
+    }
+    if network.role == Role::Secondary {
+        return Err(LeftOut::secondary(network));
+    }
+    match network.transport {
+        Some(Transport::NoOverlay) => Err(LeftOut::transport(network, "NoOverlay")),
+        Some(Transport::Evpn) => Err(LeftOut::transport(network, "EVPN")),
+        None => Ok(()),
+    }
+}
+
+/// The families in which the connection can carry the network.
+fn usable(connect: &Connect, network: &Network) -> Families {
+    let links: Families = connect.subnets.iter().map(ConnectSubnet::family).collect();
+    Families::of(&network.subnets).shared(links)
+}

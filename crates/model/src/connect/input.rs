@@ -1,0 +1,131 @@
+//! What decisions are made from: trimmed records, never whole objects.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use causeway_alloc::{ConnectRecord, ConnectTopology};
+use causeway_api::crd::{Role, Topology, Transport};
+use causeway_types::{
+    Cidr, ConnectName, ConnectOwner, ConnectSubnet, NamespaceName, NetworkId, NetworkName, NetworkOrigin,
+    NodeId, NodeName,
+};
+use kube_core::Selector;
+
+/// The label by which an object is selected by its name. Nobody can set it to something else.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// What all connections of a cluster have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cluster {
+    /// Addresses of services.
+    pub service_cidrs: Vec<Cidr>,
+    /// Addresses that nodes use among their own devices.
+    pub masquerade_subnets: Vec<Cidr>,
+    /// How many nodes the cluster is planned for.
+    pub max_nodes: u32,
+}
+
+/// A network, as far as connections care.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Network {
+    /// Its name.
+    pub name: NetworkName,
+    /// Who made it.
+    pub origin: NetworkOrigin,
+    /// Its id, once it has one.
+    pub id: Option<NetworkId>,
+    /// How it is laid out.
+    pub topology: Topology,
+    /// What it is for a pod.
+    pub role: Role,
+    /// How packets travel between nodes, unless through tunnels.
+    pub transport: Option<Transport>,
+    /// The labels of the `ClusterUserDefinedNetwork`.
+    pub labels: BTreeMap<String, String>,
+    /// Addresses of pods.
+    pub subnets: Vec<Cidr>,
+    /// Addresses between its routers.
+    pub join_subnets: Vec<Cidr>,
+    /// Addresses between nodes.
+    pub transit_subnets: Vec<Cidr>,
+}
+
+impl Network {
+    /// Adds the label that stands for the name of a `ClusterUserDefinedNetwork`.
+    pub(super) fn with_name_label(mut self) -> Self {
+        if let NetworkOrigin::Cluster(name) = &self.origin {
+            self.labels.insert(NAME_LABEL.to_owned(), name.to_string());
+        }
+        self
+    }
+
+    /// Who would have a block or slice for it.
+    pub(super) fn owner(&self) -> Option<ConnectOwner> {
+        match self.topology {
+            Topology::Layer3 => self.id.map(ConnectOwner::Layer3),
+            Topology::Layer2 => self.id.map(ConnectOwner::Layer2),
+            Topology::Localnet => None,
+        }
+    }
+}
+
+/// The name by which the user knows the network.
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.origin {
+            NetworkOrigin::Cluster(name) => write!(f, "'{name}'"),
+            NetworkOrigin::Namespaced(namespace, name) => write!(f, "'{namespace}/{name}'"),
+            NetworkOrigin::Default | NetworkOrigin::Bare => write!(f, "'{}'", self.name),
+        }
+    }
+}
+
+/// A namespace and the networks that serve it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its name.
+    pub name: NamespaceName,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// The primary networks of its pods; none when they use the default network.
+    pub primaries: Vec<NetworkName>,
+}
+
+/// A node that has an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// Its name.
+    pub name: NodeName,
+    /// Its id.
+    pub id: NodeId,
+}
+
+/// One way of selecting networks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NetworkSelector {
+    /// `ClusterUserDefinedNetworks`, by their own labels and their name.
+    ClusterUserDefinedNetworks(Selector),
+    /// The primary networks of namespaces, by the namespaces' labels.
+    PrimaryUserDefinedNetworks(Selector),
+}
+
+/// A `ClusterNetworkConnect` and what its annotations hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connect {
+    /// Its name.
+    pub name: ConnectName,
+    /// When it was created, in seconds since 1970.
+    pub created: i64,
+    /// What it selects.
+    pub selectors: Vec<NetworkSelector>,
+    /// Where its links get addresses from.
+    pub subnets: Vec<ConnectSubnet>,
+    /// How it is rendered.
+    pub topology: ConnectTopology,
+    /// How many links of a block have keys, once that is settled.
+    pub slots: Option<u32>,
+    /// Who has which block or slice.
+    pub blocks: BTreeMap<ConnectOwner, Vec<Cidr>>,
+    /// Blocks and slices that were freed and may still be somewhere.
+    pub record: ConnectRecord,
+}

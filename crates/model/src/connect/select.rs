@@ -1,0 +1,76 @@
+//! Selection: how often a network is selected. A network counts once however often; but only when the last
+//! selector, or the last namespace, lets go of it is it deselected.
+
+use std::collections::BTreeMap;
+
+use causeway_types::{NetworkName, NetworkOrigin};
+use kube_core::{Selector, SelectorExt};
+
+use super::input::{Connect, Namespace, Network, NetworkSelector};
+
+/// The networks that namespaces bring in, with how many of them do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct ByNamespace {
+    counts: BTreeMap<NetworkName, usize>,
+}
+
+impl ByNamespace {
+    /// Counts all namespaces.
+    pub(super) fn of<'a>(connect: &Connect, namespaces: impl IntoIterator<Item = &'a Namespace>) -> Self {
+        let mut all = Self::default();
+        for namespace in namespaces {
+            all.add(connect, namespace);
+        }
+        all
+    }
+
+    /// A namespace came, or came back changed.
+    pub(super) fn add(&mut self, connect: &Connect, namespace: &Namespace) {
+        if selects_namespace(connect, namespace) {
+            for network in &namespace.primaries {
+                *self.counts.entry(network.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    /// A namespace goes, or is about to come back changed.
+    pub(super) fn remove(&mut self, connect: &Connect, namespace: &Namespace) {
+        if !selects_namespace(connect, namespace) {
+            return;
+        }
+        for network in &namespace.primaries {
+            if let Some(count) = self.counts.get_mut(network) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(network);
+                }
+            }
+        }
+    }
+
+    fn has(&self, network: &NetworkName) -> bool {
+        self.counts.contains_key(network)
+    }
+}
+
+/// Whether the connection selects the network, directly or by a namespace it serves. A hand-written NAD is
+/// never selected.
+pub(super) fn selects(connect: &Connect, by_namespace: &ByNamespace, network: &Network) -> bool {
+    let cluster = |selector: &NetworkSelector| match selector {
+        NetworkSelector::ClusterUserDefinedNetworks(selector) => selector.matches(&network.labels),
+        NetworkSelector::PrimaryUserDefinedNetworks(_) => false,
+    };
+    match network.origin {
+        NetworkOrigin::Cluster(_) => connect.selectors.iter().any(cluster) || by_namespace.has(&network.name),
+        NetworkOrigin::Namespaced(..) => by_namespace.has(&network.name),
+        NetworkOrigin::Default | NetworkOrigin::Bare => false,
+    }
+}
+
+fn selects_namespace(connect: &Connect, namespace: &Namespace) -> bool {
+    let matches = |selector: &Selector| selector.matches(&namespace.labels);
+    connect.selectors.iter().any(|selector| match selector {
+        NetworkSelector::PrimaryUserDefinedNetworks(selector) => matches(selector),
+        NetworkSelector::ClusterUserDefinedNetworks(_) => false,
+    })
+}
