@@ -305,7 +305,7 @@ impl ConnectPool {
     /// How many links of a block have keys.
     pub fn slots(&self) -> u32 {
         let links = self.subnets.iter().map(ConnectSubnet::links_per_block).min().unwrap_or(1);
-        self.slots.unwrap_or_else(|| links.min(self.max_nodes.saturating_add(2)))
+        self.slots.unwrap_or_else(|| links.min(self.max_nodes.saturating_add(2)).min(PortKey::LAST))
     }
 
     /// The same, once it is settled: to be written beside the connect router's key.

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use causeway_alloc::{ConnectRecord, ConnectTopology, Epoch, Error};
+use causeway_alloc::{ConnectRecord, ConnectTopology, Epoch};
 use causeway_api::crd::{Role, Topology};
-use causeway_model::connect::{Cluster, Connect, Connections, Network, NetworkSelector};
+use causeway_api::intent::Selection;
+use causeway_model::Result;
+use causeway_model::connect::{Cluster, Connect, Connections, Network};
 use causeway_types::{
     Cidr, ConnectName, ConnectOwner, ConnectSubnet, NetworkId, NetworkName, NetworkOrigin, ObjectName,
 };
@@ -19,9 +21,9 @@ use kube_core::Selector;
 const NETWORKS: u32 = 3_000;
 const ROUNDS: usize = 15;
 
-type Setup = Result<Vec<(&'static str, Duration, u128)>, Box<dyn std::error::Error>>;
+type Setup = std::result::Result<Vec<(&'static str, Duration, u128)>, Box<dyn std::error::Error>>;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     for (name, time, limit) in measure()? {
         let microseconds = time.as_micros();
         println!(r#"{{"name":"{name}","microseconds":{microseconds},"limit":{limit}}}"#);
@@ -30,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn measure() -> Setup {
-    let networks: Vec<Network> = (1..=NETWORKS).map(network).collect::<Result<_, _>>()?;
+    let networks: Vec<Network> = (1..=NETWORKS).map(network).collect::<Result<_>>()?;
     let one_more = network(NETWORKS + 1)?;
     let fresh = connect(None, BTreeMap::new())?;
     let all = start(&networks, &fresh)?;
@@ -67,7 +69,7 @@ fn median(mut once: impl FnMut() -> Duration) -> Duration {
     times[ROUNDS / 2]
 }
 
-fn start(networks: &[Network], connect: &Connect) -> Result<Connections, Error> {
+fn start(networks: &[Network], connect: &Connect) -> Result<Connections> {
     let cluster = Cluster {
         service_cidrs: "10.96.0.0/16".parse().into_iter().collect(),
         masquerade_subnets: "169.254.0.0/17".parse().into_iter().collect(),
@@ -78,7 +80,7 @@ fn start(networks: &[Network], connect: &Connect) -> Result<Connections, Error> 
 }
 
 /// Every third network is a layer2 one; all have both families.
-fn network(id: u32) -> Result<Network, causeway_types::Error> {
+fn network(id: u32) -> Result<Network> {
     let name = ObjectName::new(format!("tenant-{id}"))?;
     Ok(Network {
         name: NetworkName::of_cluster_udn(&name),
@@ -97,15 +99,12 @@ fn network(id: u32) -> Result<Network, causeway_types::Error> {
     })
 }
 
-fn connect(
-    slots: Option<u32>,
-    blocks: BTreeMap<ConnectOwner, Vec<Cidr>>,
-) -> Result<Connect, causeway_types::Error> {
+fn connect(slots: Option<u32>, blocks: BTreeMap<ConnectOwner, Vec<Cidr>>) -> Result<Connect> {
     let selector = Selector::from_iter([("connected", "yes")]);
     Ok(Connect {
         name: ConnectName::new("enterprise")?,
         created: 0,
-        selectors: vec![NetworkSelector::ClusterUserDefinedNetworks(selector)],
+        selections: vec![Selection::ClusterUserDefinedNetworks(selector)],
         subnets: vec![
             ConnectSubnet::new("10.0.0.0/11".parse()?, 24)?,
             ConnectSubnet::new("fd01::/64".parse()?, 96)?,

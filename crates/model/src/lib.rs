@@ -4,3 +4,6 @@
 //! world and never writes to it. Annotations come in with the events and go out as answers.
 
 pub mod connect;
+mod error;
+
+pub use error::{Error, Result};

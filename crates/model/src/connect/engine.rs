@@ -5,8 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_alloc::{ConnectPool, ConnectRecord, Epoch, Error as AllocError, RefusalReason};
-use causeway_types::{Cidr, ConnectName, ConnectOwner, NamespaceName, NetworkId, NetworkName, NodeName};
+use causeway_alloc::{ConnectPool, ConnectRecord, Epoch, RefusalReason};
+use causeway_api::annotations::{ConnectBlocks, PerFamily};
+use causeway_types::{
+    Cidr, ConnectName, ConnectOwner, Family, NamespaceName, NetworkId, NetworkName, NodeName,
+};
+
+use crate::Result;
 
 use super::check::{Clashes, Names, Web, cluster_conflict};
 use super::input::{Cluster, Connect, Namespace, Network, NodeRecord};
@@ -59,7 +64,7 @@ fn is_same(old: &Connect, new: &Connect) -> bool {
 
 /// Whether nothing that is decided here has changed.
 fn is_echo(old: &Connect, new: &Connect) -> bool {
-    is_same(old, new) && old.selectors == new.selectors && old.topology == new.topology
+    is_same(old, new) && old.selections == new.selections && old.topology == new.topology
 }
 
 /// All connections of the cluster.
@@ -97,7 +102,7 @@ impl Connections {
         namespaces: impl IntoIterator<Item = Namespace>,
         nodes: impl IntoIterator<Item = NodeRecord>,
         connects: impl IntoIterator<Item = Connect>,
-    ) -> Result<Self, AllocError> {
+    ) -> Result<Self> {
         let mut all = Self {
             cluster,
             epoch,
@@ -189,7 +194,7 @@ impl Connections {
     }
 
     /// A connection came or changed. Only its first annotations count: later ones are our own, on their way back.
-    pub fn apply_connect(&mut self, connect: Connect) -> Result<Dirty, AllocError> {
+    pub fn apply_connect(&mut self, connect: Connect) -> Result<Dirty> {
         let name = connect.name.clone();
         let dirty = match self.entries.get_mut(&name) {
             Some(old) if is_echo(&old.connect, &connect) => {
@@ -248,6 +253,15 @@ impl Connections {
         self.entries.get(name).map(|entry| blocks(&entry.pool))
     }
 
+    /// The same as the annotation's value.
+    pub fn annotation(&self, name: &ConnectName) -> Option<ConnectBlocks> {
+        let of = |cidrs: &[Cidr], family| cidrs.iter().copied().find(|cidr| cidr.family() == family);
+        let both =
+            |cidrs: Vec<Cidr>| PerFamily { ipv4: of(&cidrs, Family::Ipv4), ipv6: of(&cidrs, Family::Ipv6) };
+        let blocks = self.blocks(name)?;
+        Some(ConnectBlocks(blocks.into_iter().map(|(owner, cidrs)| (owner, both(cidrs))).collect()))
+    }
+
     /// The block or slice of one network.
     pub fn block(&self, name: &ConnectName, owner: ConnectOwner) -> Option<Vec<Cidr>> {
         self.entries.get(name)?.pool.subnets_of(owner)
@@ -271,7 +285,7 @@ impl Connections {
         id.into_iter().flat_map(|id| self.web.memberships(id))
     }
 
-    fn entry(&self, connect: Connect) -> Result<Entry, AllocError> {
+    fn entry(&self, connect: Connect) -> Result<Entry> {
         let mut pool = ConnectPool::new(&connect.subnets, connect.topology, self.cluster.max_nodes)?;
         // What is lost here asks again for a place when the connection is settled.
         pool.restore(
@@ -519,7 +533,7 @@ impl Connections {
     }
 }
 
-fn place(entry: &mut Entry, network: &Network) -> Result<(), LeftOut> {
+fn place(entry: &mut Entry, network: &Network) -> std::result::Result<(), LeftOut> {
     room(entry, network)?;
     if let Some(owner) = network.owner() {
         // `room` has asked the same question, so this cannot be refused.
@@ -529,7 +543,7 @@ fn place(entry: &mut Entry, network: &Network) -> Result<(), LeftOut> {
 }
 
 /// Whether there is a block or slice for the network.
-fn room(entry: &Entry, network: &Network) -> Result<(), LeftOut> {
+fn room(entry: &Entry, network: &Network) -> std::result::Result<(), LeftOut> {
     let refusal = network.owner().and_then(|owner| entry.pool.refusal(owner));
     let left_out =
         |why: RefusalReason| LeftOut::network_exhausted(smallest(&entry.connect), network, &why.to_string());

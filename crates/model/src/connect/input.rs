@@ -5,11 +5,11 @@ use std::fmt;
 
 use causeway_alloc::{ConnectRecord, ConnectTopology};
 use causeway_api::crd::{Role, Topology, Transport};
+use causeway_api::intent::Selection;
 use causeway_types::{
     Cidr, ConnectName, ConnectOwner, ConnectSubnet, NamespaceName, NetworkId, NetworkName, NetworkOrigin,
     NodeId, NodeName,
 };
-use kube_core::Selector;
 
 /// The label by which an object is selected by its name. Nobody can set it to something else.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -100,15 +100,6 @@ pub struct NodeRecord {
     pub id: NodeId,
 }
 
-/// One way of selecting networks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NetworkSelector {
-    /// `ClusterUserDefinedNetworks`, by their own labels and their name.
-    ClusterUserDefinedNetworks(Selector),
-    /// The primary networks of namespaces, by the namespaces' labels.
-    PrimaryUserDefinedNetworks(Selector),
-}
-
 /// A `ClusterNetworkConnect` and what its annotations hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connect {
@@ -117,7 +108,7 @@ pub struct Connect {
     /// When it was created, in seconds since 1970.
     pub created: i64,
     /// What it selects.
-    pub selectors: Vec<NetworkSelector>,
+    pub selections: Vec<Selection>,
     /// Where its links get addresses from.
     pub subnets: Vec<ConnectSubnet>,
     /// How it is rendered.

@@ -9,11 +9,12 @@
 mod check;
 mod engine;
 mod input;
+mod manifest;
 mod reason;
 mod select;
 #[cfg(test)]
 mod tests;
 
 pub use engine::{Connections, Dirty};
-pub use input::{Cluster, Connect, Namespace, Network, NetworkSelector, NodeRecord};
+pub use input::{Cluster, Connect, Namespace, Network, NodeRecord};
 pub use reason::{Acceptance, LeftOut, Reason};

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use causeway_api::intent::Selection;
 use causeway_types::{NetworkName, NetworkOrigin};
 use kube_core::{Selector, SelectorExt};
 
-use super::input::{Connect, Namespace, Network, NetworkSelector};
+use super::input::{Connect, Namespace, Network};
 
 /// The networks that namespaces bring in, with how many of them do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,12 +57,14 @@ impl ByNamespace {
 /// Whether the connection selects the network, directly or by a namespace it serves. A hand-written NAD is
 /// never selected.
 pub(super) fn selects(connect: &Connect, by_namespace: &ByNamespace, network: &Network) -> bool {
-    let cluster = |selector: &NetworkSelector| match selector {
-        NetworkSelector::ClusterUserDefinedNetworks(selector) => selector.matches(&network.labels),
-        NetworkSelector::PrimaryUserDefinedNetworks(_) => false,
+    let cluster = |selector: &Selection| match selector {
+        Selection::ClusterUserDefinedNetworks(selector) => selector.matches(&network.labels),
+        Selection::PrimaryUserDefinedNetworks(_) => false,
     };
     match network.origin {
-        NetworkOrigin::Cluster(_) => connect.selectors.iter().any(cluster) || by_namespace.has(&network.name),
+        NetworkOrigin::Cluster(_) => {
+            connect.selections.iter().any(cluster) || by_namespace.has(&network.name)
+        }
         NetworkOrigin::Namespaced(..) => by_namespace.has(&network.name),
         NetworkOrigin::Default | NetworkOrigin::Bare => false,
     }
@@ -69,8 +72,8 @@ pub(super) fn selects(connect: &Connect, by_namespace: &ByNamespace, network: &N
 
 fn selects_namespace(connect: &Connect, namespace: &Namespace) -> bool {
     let matches = |selector: &Selector| selector.matches(&namespace.labels);
-    connect.selectors.iter().any(|selector| match selector {
-        NetworkSelector::PrimaryUserDefinedNetworks(selector) => matches(selector),
-        NetworkSelector::ClusterUserDefinedNetworks(_) => false,
+    connect.selections.iter().any(|selector| match selector {
+        Selection::PrimaryUserDefinedNetworks(selector) => matches(selector),
+        Selection::ClusterUserDefinedNetworks(_) => false,
     })
 }

@@ -144,7 +144,7 @@ fn apply(world: &mut World, connections: &mut Connections, event: Event) {
         }
         Event::Connect(number, networks) => {
             let connect = match world.connects.get(&number) {
-                Some(old) => Connect { selectors: connection(number, &networks).selectors, ..old.clone() },
+                Some(old) => Connect { selections: connection(number, &networks).selections, ..old.clone() },
                 None => connection(number, &networks),
             };
             connections.apply_connect(connect.clone()).unwrap();

@@ -1,6 +1,7 @@
 //! A small cluster to decide about, built from short text.
 
 mod history;
+mod manifests;
 mod selection;
 mod validation;
 
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 
 use causeway_alloc::{ConnectRecord, ConnectTopology, Epoch};
 use causeway_api::crd::{Role, Topology};
+use causeway_api::intent::Selection;
 use causeway_types::{
     Cidr, ConnectName, ConnectOwner, ConnectSubnet, NamespaceName, NetworkId, NetworkName, NetworkOrigin,
     NodeId, NodeName, ObjectName,
@@ -94,7 +96,7 @@ fn cnc(text: &str) -> Connect {
     Connect {
         name: name(text),
         created: 0,
-        selectors: vec![NetworkSelector::ClusterUserDefinedNetworks(connected())],
+        selections: vec![Selection::ClusterUserDefinedNetworks(connected())],
         subnets: subnets(&[("192.168.0.0/16", 24), ("fd01::/64", 96)]),
         topology: ConnectTopology::Transit,
         slots: None,
@@ -104,7 +106,7 @@ fn cnc(text: &str) -> Connect {
 }
 
 fn selecting(connect: Connect, names: &[&str]) -> Connect {
-    Connect { selectors: vec![NetworkSelector::ClusterUserDefinedNetworks(called(names))], ..connect }
+    Connect { selections: vec![Selection::ClusterUserDefinedNetworks(called(names))], ..connect }
 }
 
 fn on(connect: Connect, pairs: &[(&str, u8)]) -> Connect {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn by_namespace(connect: Connect) -> Connect {
-    Connect { selectors: vec![NetworkSelector::PrimaryUserDefinedNetworks(connected())], ..connect }
+    Connect { selections: vec![Selection::PrimaryUserDefinedNetworks(connected())], ..connect }
 }
 
 /// cnc-cases N01, W01.
@@ -36,7 +36,7 @@ fn a07_cluster_networks_by_their_name() {
     let connections = decide(&networks, &[selecting(cnc("c"), &["red", "blue"])]);
     assert_eq!(owners(&connections, "c"), [layer3(1), layer3(2)]);
     let all = Connect {
-        selectors: vec![NetworkSelector::ClusterUserDefinedNetworks(Selector::default())],
+        selections: vec![Selection::ClusterUserDefinedNetworks(Selector::default())],
         ..cnc("all")
     };
     assert_eq!(owners(&decide(&networks, &[all]), "all"), [layer3(1), layer3(2), layer3(3)]);
@@ -47,9 +47,9 @@ fn a07_cluster_networks_by_their_name() {
 fn n04_n22_never_a_bare_nad() {
     let bare = Network { origin: NetworkOrigin::Bare, ..cudn("red", 1, &["10.1.0.0/16"]) };
     let both = Connect {
-        selectors: vec![
-            NetworkSelector::ClusterUserDefinedNetworks(Selector::default()),
-            NetworkSelector::PrimaryUserDefinedNetworks(Selector::default()),
+        selections: vec![
+            Selection::ClusterUserDefinedNetworks(Selector::default()),
+            Selection::PrimaryUserDefinedNetworks(Selector::default()),
         ],
         ..cnc("c")
     };
@@ -83,9 +83,9 @@ fn n10_n20_a_network_selected_twice_counts_once() {
         namespace("c", yes, &[&shared]),
     ];
     let union = Connect {
-        selectors: vec![
-            NetworkSelector::ClusterUserDefinedNetworks(called(&["shared"])),
-            NetworkSelector::PrimaryUserDefinedNetworks(connected()),
+        selections: vec![
+            Selection::ClusterUserDefinedNetworks(called(&["shared"])),
+            Selection::PrimaryUserDefinedNetworks(connected()),
         ],
         ..cnc("c")
     };
