@@ -5,6 +5,7 @@ pub mod crd;
 mod error;
 pub mod install;
 pub mod intent;
+pub mod nad;
 pub mod schema;
 
 pub use error::Error;

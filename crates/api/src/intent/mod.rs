@@ -17,7 +17,9 @@ mod overlap;
 mod problem;
 mod usable;
 mod vrf;
+mod written;
 
+pub(crate) use addresses::{read_cidr, read_ip};
 pub use change::changes;
 pub use cluster::ClusterConfig;
 pub use connect::{Connect, Selection};
@@ -29,3 +31,4 @@ pub use network::{
 pub use overlap::{SubnetUse, overlapping_pair};
 pub use problem::{Problem, Reason};
 pub use vrf::{VrfClaim, VrfClash, vrf_clashes};
+pub(crate) use written::check_written;

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
-use causeway_types::{Cidr, Family, NamespaceName, NetworkName, ObjectName, SubnetIndex};
+use causeway_types::{Cidr, Family, NamespaceName, NetworkName, ObjectName};
 
 use super::addresses::{check_families, families, read_cidr, read_ip, read_list};
 use super::draft::{Draft, Form, Host, is_written};
 use super::network::{Evpn, EvpnInstance, Network, PodSubnet, Transport};
 use super::problem::{Problem, Problems, Reason};
+use super::written::{check_apart, check_host_lengths};
 use crate::crd::{
     self, ClusterNetwork, ClusterUserDefinedNetworkSpec, Role, Topology, UserDefinedNetworkSpec,
 };
@@ -271,43 +272,6 @@ fn check_layer3(draft: &Draft, subnets: &[PodSubnet], problems: &mut Problems) {
     }
     check_host_lengths(subnets, problems);
     check_apart(subnets, problems);
-}
-
-fn check_host_lengths(subnets: &[PodSubnet], problems: &mut Problems) {
-    for PodSubnet { cidr, host_prefix } in subnets {
-        let Some(host) = *host_prefix else { continue };
-        let v4 = cidr.family() == Family::Ipv4;
-        let fail = |message: &str| format!("{message}: {cidr} with {host}");
-        if host <= cidr.prefix_len() {
-            problems.add(Reason::InvalidSpec, fail(say::HOST_SUBNET_LONGER));
-        }
-        if v4 && host >= 32 {
-            problems.add(Reason::InvalidSpec, fail(say::HOST_SUBNET_V4));
-        }
-        if !v4 && host != 64 {
-            problems.add(Reason::InvalidSpec, fail(say::HOST_SUBNET_V6));
-        }
-    }
-    for family in Family::ALL {
-        let mut lengths =
-            subnets.iter().filter(|subnet| subnet.cidr.family() == family).map(|subnet| subnet.host_prefix);
-        let first = lengths.next();
-        problems.rule(lengths.all(|length| Some(length) == first), say::SAME_HOST);
-    }
-}
-
-/// In n log n, also for lists that are too long for the API server to compare all pairs.
-fn check_apart(subnets: &[PodSubnet], problems: &mut Problems) {
-    let mut seen = SubnetIndex::new();
-    for PodSubnet { cidr, .. } in subnets {
-        if seen.get(cidr).is_some() {
-            let message = format!("{}: {cidr}; {}", say::SAME_CIDR, say::OVERLAP);
-            problems.add(Reason::OverlappingSubnets, message);
-        } else if let Some((other, ())) = seen.overlapping(cidr).next() {
-            problems.add(Reason::OverlappingSubnets, format!("{}: {other} and {cidr}", say::OVERLAP));
-        }
-        seen.insert(*cidr, ());
-    }
 }
 
 fn read_exclude(draft: &Draft, problems: &mut Problems) -> Vec<Cidr> {
