@@ -33,12 +33,10 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// With the usual pauses. Inactivity probes are off on unix sockets, whose peer can't vanish unnoticed, and
-    /// every 5 s elsewhere.
+    /// With the usual pauses. Unless the session says otherwise, a server that was silent for 5 s is asked for a sign
+    /// of life; over unix sockets never.
     pub fn new(mut session: SessionConfig, remotes: Vec<Remote>) -> ClientConfig {
-        if session.probe_interval.is_none() && remotes.iter().any(|r| !matches!(r, Remote::Unix(_))) {
-            session.probe_interval = Some(5_000);
-        }
+        session.probe_interval.get_or_insert(5_000);
         ClientConfig {
             session,
             remotes,
@@ -132,7 +130,8 @@ impl Client {
         }
     }
 
-    /// Waits for events until the replica is complete; gives up with the last reason after `limit`.
+    /// Waits until the replica is complete; gives up with the last reason after `limit`. Events on the way there are
+    /// dropped: a consumer of changes calls [`Client::next`] from the beginning.
     pub async fn synced(&mut self, limit: Duration) -> Result<(), String> {
         let mut last = "the server has not answered".to_owned();
         let outcome = tokio::time::timeout(limit, async {
@@ -145,47 +144,47 @@ impl Client {
         outcome.await.map_err(|_| last)
     }
 
-    /// Sends a transaction and waits for its end. Events that come in between wait for [`Client::next`].
+    /// Sends a transaction and waits for its end; [`TransactOutcome::Lost`] at once while there is no connection.
+    /// Events that come in between wait for [`Client::next`], also when this future is dropped.
     pub async fn transact(&mut self, transaction: &Transaction) -> TransactOutcome {
         let Ok(id) = self.session.transact(transaction) else { return TransactOutcome::Lost };
-        let mut aside = VecDeque::new();
-        let outcome = loop {
-            match self.next().await {
-                ClientEvent::Session(Event::Transacted(done, outcome)) if done == id => break outcome,
-                other => aside.push_back(other),
-            }
-        };
-        aside.append(&mut self.waiting);
-        self.waiting = aside;
-        outcome
+        self.pick(|event| match event {
+            Event::Transacted(done, outcome) if done == id => Ok(outcome),
+            other => Err(other),
+        })
+        .await
     }
 
     /// Sends any other request and waits for its end, as [`Client::transact`] does.
     pub async fn call(&mut self, method: &str, params: &str) -> Result<String, String> {
         let id: RequestId = self.session.call(method, params).map_err(|e| e.to_string())?;
-        let mut aside = VecDeque::new();
-        let result = loop {
-            match self.next().await {
-                ClientEvent::Session(Event::Replied(done, result)) if done == id => break result,
-                other => aside.push_back(other),
+        self.pick(|event| match event {
+            Event::Replied(done, result) if done == id => Ok(result),
+            other => Err(other),
+        })
+        .await
+    }
+
+    /// Waits for one event of the session; all others stay in line.
+    async fn pick<T>(&mut self, mut wanted: impl FnMut(Event) -> Result<T, Event>) -> T {
+        loop {
+            self.flush();
+            while let Some(event) = self.session.next_event() {
+                match wanted(event) {
+                    Ok(found) => return found,
+                    Err(other) => self.waiting.push_back(ClientEvent::Session(other)),
+                }
             }
-        };
-        aside.append(&mut self.waiting);
-        self.waiting = aside;
-        result
+            if let Err(reason) = self.advance().await {
+                self.fail(reason);
+            }
+        }
     }
 
     /// An event that is there without waiting.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
         self.flush();
-        if let Some(event) = self.waiting.pop_front() {
-            return Some(event);
-        }
-        let event = self.session.next_event()?;
-        if matches!(event, Event::Synced(_)) {
-            self.failures = 0;
-        }
-        Some(ClientEvent::Session(event))
+        self.waiting.pop_front().or_else(|| self.session.next_event().map(ClientEvent::Session))
     }
 
     fn flush(&mut self) {
@@ -204,6 +203,11 @@ impl Client {
         self.config.remotes[self.remote % self.config.remotes.len()].clone()
     }
 
+    /// The peer of a unix socket can't vanish unnoticed.
+    fn probe_interval(&self, remote: &Remote) -> Option<u64> {
+        self.config.session.probe_interval.filter(|_| !matches!(remote, Remote::Unix(_)))
+    }
+
     /// One step of whatever is under way: a pause, an attempt, a read or a probe.
     async fn advance(&mut self) -> Result<(), String> {
         match &mut self.io {
@@ -216,8 +220,9 @@ impl Client {
             Io::Connecting(attempt) => {
                 let link = attempt.await.map_err(|e| e.to_string())?;
                 self.io = Io::Open(Box::new(link));
-                self.session.connected(self.now());
                 let remote = self.at_remote();
+                self.session.set_probe_interval(self.probe_interval(&remote));
+                self.session.connected(self.now());
                 debug!(%remote, "connected");
                 self.waiting.push_back(ClientEvent::Connected(remote));
                 Ok(())
@@ -236,6 +241,8 @@ impl Client {
             }
         };
         let read = tokio::select! {
+            // What the server said before the end counts, so reading goes first.
+            biased;
             read = link.reader.read(&mut self.buffer) => read.map_err(|e| e.to_string())?,
             error = &mut link.writer => return Err(error.map_or_else(|e| e.to_string(), |e| e.to_string())),
             () = probe => {
@@ -247,17 +254,25 @@ impl Client {
             return Err("the server closed the connection".into());
         }
         let now = self.now();
-        self.session.receive(&self.buffer[..read], now).map_err(|e: Error| e.to_string())
+        self.session.receive(&self.buffer[..read], now).map_err(|e: Error| e.to_string())?;
+        if self.session.is_synced() {
+            self.failures = 0;
+        }
+        Ok(())
     }
 
     fn fail(&mut self, reason: String) {
         let remote = self.at_remote();
         warn!(%remote, reason, "no connection to the database");
-        self.session.disconnected();
+        while let Some(event) = self.session.next_event() {
+            self.waiting.push_back(ClientEvent::Session(event));
+        }
         self.failures += 1;
         self.remote = (self.remote + 1) % self.config.remotes.len();
         self.io = Io::Pause(Instant::now() + self.pause());
         self.waiting.push_back(ClientEvent::Disconnected { remote, reason });
+        // What ends with the connection comes behind the reason.
+        self.session.disconnected();
     }
 
     /// No pause until every remote has been tried once, then one that doubles.

@@ -63,7 +63,8 @@ impl Ord for Atom {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Atom::Integer(a), Atom::Integer(b)) => a.cmp(b),
-            (Atom::Real(a), Atom::Real(b)) => a.total_cmp(b),
+            // Adding zero makes the two zeros one, as the server has it.
+            (Atom::Real(a), Atom::Real(b)) => (a + 0.0).total_cmp(&(b + 0.0)),
             (Atom::Boolean(a), Atom::Boolean(b)) => a.cmp(b),
             (Atom::String(a), Atom::String(b)) | (Atom::Named(a), Atom::Named(b)) => a.cmp(b),
             (Atom::Uuid(a), Atom::Uuid(b)) => a.cmp(b),
@@ -269,7 +270,7 @@ impl From<&str> for Datum {
     }
 }
 
-fn sort_pairs<K: Ord, V>(pairs: &mut Vec<(K, V)>) {
+pub(crate) fn sort_pairs<K: Ord, V>(pairs: &mut Vec<(K, V)>) {
     if pairs.is_sorted_by(|a, b| a.0 < b.0) {
         return;
     }

@@ -1,6 +1,6 @@
 //! JSON to column-typed values, in one pass and with no tree in between.
 
-use crate::datum::{Atom, Datum, Str};
+use crate::datum::{Atom, Datum, Str, sort_pairs};
 use crate::error::Error;
 use crate::replica::{Layout, Row};
 use crate::schema::{AtomicType, ColumnType};
@@ -235,8 +235,7 @@ impl DatumSeed<'_> {
         let pair = PairSeed { key: self.ty.key.ty, value: value.ty, interner: self.interner };
         let pairs = seq.next_element_seed(ListOf(pair))?.ok_or_else(missing)?;
         let mut pairs: Vec<(Atom, Atom)> = pairs;
-        pairs.sort_by(|a, b| a.0.cmp(&b.0));
-        pairs.dedup_by(|a, b| a.0 == b.0);
+        sort_pairs(&mut pairs);
         Ok(Datum::Map(pairs.into_boxed_slice()))
     }
 

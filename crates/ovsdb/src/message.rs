@@ -55,6 +55,13 @@ pub(crate) fn begin(out: &mut Vec<u8>, id: u64, method: &str) {
     out.extend_from_slice(b",\"params\":");
 }
 
+/// The same for a message that is not answered.
+pub(crate) fn begin_notification(out: &mut Vec<u8>, method: &str) {
+    out.extend_from_slice(b"{\"id\":null,\"method\":");
+    encode_str(out, method);
+    out.extend_from_slice(b",\"params\":");
+}
+
 pub(crate) fn finish(out: &mut Vec<u8>) {
     out.push(b'}');
 }

@@ -93,7 +93,7 @@ impl<'a> RowRef<'a> {
     }
 }
 
-/// What an update did to one row.
+/// What an update did to one row. The replica may be further along when a change is looked at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// The table.
@@ -139,7 +139,7 @@ pub struct Replica {
     names: BTreeMap<Str, TableId>,
     backrefs: BackRefs,
     /// While a new image arrives: what of it has been seen.
-    seen: Option<FxHashSet<Uuid>>,
+    seen: Option<FxHashSet<(TableId, Uuid)>>,
 }
 
 impl Replica {
@@ -153,7 +153,8 @@ impl Replica {
         self.names.get(name).copied()
     }
 
-    /// All monitored tables.
+    /// All tables that were asked for. One that the server does not have keeps its number, without columns and
+    /// rows; [`Replica::table`] does not find it.
     pub fn tables(&self) -> impl Iterator<Item = TableId> + use<> {
         (0..self.tables.len() as u16).map(TableId)
     }
@@ -213,25 +214,27 @@ impl Replica {
     }
 
     /// Takes over a schema and the tables to hold. Rows that are there stay as far as the new layout has room for
-    /// them; rows of tables that are not held any more are reported as deleted.
+    /// them; rows of tables that the server dropped are reported as deleted. The tables are always the same ones.
     pub(crate) fn lay_out(&mut self, schema: DatabaseSchema, specs: Vec<TableSpec>) -> Vec<Change> {
         let old_tables = std::mem::take(&mut self.tables);
-        let old_names = std::mem::take(&mut self.names);
+        self.names.clear();
         self.backrefs = BackRefs::default();
-        self.schema = Some(schema);
         for (id, spec) in specs.into_iter().enumerate() {
-            self.names.insert(spec.layout.table.clone(), TableId(id as u16));
+            if schema.tables.contains_key(&spec.layout.table) {
+                self.names.insert(spec.layout.table.clone(), TableId(id as u16));
+            }
             self.tables.push(Table { spec, rows: FxHashMap::default(), index: BTreeSet::new() });
         }
+        self.schema = Some(schema);
         let mut changes = Vec::new();
-        for old in old_tables {
-            let new = self.names.get(&old.spec.layout.table).copied();
-            let gone = old_names.get(&old.spec.layout.table).copied().filter(|_| new.is_none());
+        for (id, old) in old_tables.into_iter().enumerate() {
+            let table = TableId(id as u16);
+            let stays = self.names.contains_key(&old.spec.layout.table);
             for (uuid, mut row) in old.rows {
-                if let Some(table) = new {
+                if stays {
                     let moved = self.convert(&old.spec.layout, table, &mut row);
                     self.put(table, uuid, moved);
-                } else if let Some(table) = gone {
+                } else {
                     changes.push(Change { table, uuid, kind: ChangeKind::Delete(row) });
                 }
             }
@@ -262,7 +265,7 @@ impl Replica {
         let mut changes = Vec::new();
         for table in self.tables() {
             let rows = &self.tables[table.index()].rows;
-            let gone: Vec<Uuid> = rows.keys().filter(|u| !seen.contains(u)).copied().collect();
+            let gone: Vec<Uuid> = rows.keys().copied().filter(|u| !seen.contains(&(table, *u))).collect();
             changes.extend(gone.into_iter().filter_map(|uuid| self.delete(table, uuid)));
         }
         changes
@@ -278,11 +281,14 @@ impl Replica {
         match update {
             RowUpdate::Whole(row) | RowUpdate::Replace(row) => {
                 if let Some(seen) = &mut self.seen {
-                    seen.insert(uuid);
+                    seen.insert((table, uuid));
                 }
                 Ok(self.replace(table, uuid, row))
             }
-            RowUpdate::Modify(columns) => self.modify(table, uuid, columns).map(Some),
+            RowUpdate::Modify(columns) => {
+                let nothing = columns.is_empty();
+                Ok(Some(self.modify(table, uuid, columns)?).filter(|_| !nothing))
+            }
             RowUpdate::Delete => Ok(self.delete(table, uuid)),
         }
     }

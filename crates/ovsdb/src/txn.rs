@@ -5,6 +5,7 @@ use crate::decode::{DatumSeed, Interner};
 use crate::encode::{encode_atom, encode_datum, encode_json, encode_str, encode_uuid, separated};
 use crate::error::Error;
 use crate::schema::{AtomicType, BaseType, ColumnType, DatabaseSchema};
+use memchr::memmem;
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
 use serde_json::value::RawValue;
@@ -384,9 +385,9 @@ pub struct OpResult {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TxnError {
     /// The operation that failed; `None` when all succeeded and the commit failed (a broken reference, a duplicate
-    /// in an index, a missing lock).
+    /// in an index), or when the server refused the request as such.
     pub op: Option<usize>,
-    /// That operation in a few words.
+    /// What failed in a few words; empty for the commit.
     pub what: String,
     /// The server's error word, such as `constraint violation`.
     pub error: String,
@@ -398,7 +399,8 @@ impl fmt::Display for TxnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.op {
             Some(op) => write!(f, "operation {op} ({}) failed: {}", self.what, self.error)?,
-            None => write!(f, "commit failed: {}", self.error)?,
+            None if self.what.is_empty() => write!(f, "commit failed: {}", self.error)?,
+            None => write!(f, "{} was refused: {}", self.what, self.error)?,
         }
         if self.details.is_empty() { Ok(()) } else { write!(f, ": {}", self.details) }
     }
@@ -413,6 +415,14 @@ struct RawResult<'a> {
     rows: Option<Vec<BTreeMap<Str, &'a RawValue>>>,
     error: Option<String>,
     details: Option<String>,
+}
+
+/// Whether JSON text has an escaped NUL character in a string.
+pub(crate) fn has_nul(json: &[u8]) -> bool {
+    memmem::find_iter(json, b"\\u0000").any(|at| {
+        // After an odd number of backslashes this one is itself escaped.
+        json[..at].iter().rev().take_while(|b| **b == b'\\').count() % 2 == 0
+    })
 }
 
 /// What is kept of a transaction until its reply: enough to name the operation that failed.
@@ -446,12 +456,31 @@ impl Sent {
             let rows = result.rows.map(|rows| select_rows(rows, schema, table)).transpose()?;
             results.push(OpResult { count: result.count, uuid: result.uuid.map(|u| u.1), rows });
         }
+        if results.len() != self.summaries.len() {
+            let (got, want) = (results.len(), self.summaries.len());
+            return Err(Error::Protocol(format!("{got} results for a transaction of {want} operations")));
+        }
         Ok(Ok(results))
+    }
+
+    /// Why a transaction with a NUL character was not sent.
+    pub(crate) fn nul_in(&self, transaction: &Transaction) -> TxnError {
+        let mut json = Vec::new();
+        let at = transaction.ops.iter().position(|op| {
+            json.clear();
+            op.encode(&mut json);
+            has_nul(&json)
+        });
+        let details = "a string has a NUL character, which servers don't accept; remove it".to_owned();
+        self.failure(at.unwrap_or(usize::MAX), "syntax error".to_owned(), details)
     }
 
     fn failure(&self, at: usize, error: String, details: String) -> TxnError {
         match self.summaries.get(at) {
-            Some((kind, table)) => TxnError { op: Some(at), what: format!("{kind} {table}"), error, details },
+            Some((kind, table)) => {
+                let what = format!("{kind} {table}").trim_end().to_owned();
+                TxnError { op: Some(at), what, error, details }
+            }
             None => TxnError { op: None, what: String::new(), error, details },
         }
     }

@@ -6,5 +6,5 @@
 mod ovsdb_server;
 mod programs;
 
-pub use ovsdb_server::{Cluster, OvsdbServer, TransactionLog};
+pub use ovsdb_server::{Cluster, OvsdbServer, TransactionLog, loopback};
 pub use programs::{program, schema_file};

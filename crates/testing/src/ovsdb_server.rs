@@ -4,9 +4,11 @@ use crate::programs::program;
 use serde_json::Value;
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -69,11 +71,11 @@ impl OvsdbServer {
     pub fn serve(&mut self) {
         let _ = fs::remove_file(self.socket());
         let child = Command::new(program("ovsdb-server"))
+            .arg("-vconsole:off")
             .arg(self.database())
             .arg(format!("--remote=punix:{}", self.socket().display()))
             .arg(format!("--unixctl={}", self.folder().join("ctl").display()))
             .arg(format!("--log-file={}", self.folder().join("log").display()))
-            .arg("-vconsole:off")
             .args(&self.extra)
             .env("OVS_RUNDIR", self.folder())
             .stdin(Stdio::null())
@@ -108,6 +110,15 @@ impl OvsdbServer {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
+    /// Gives the database another schema while it is served.
+    pub fn convert(&self, schema: &Path) {
+        let out = Command::new(program("ovsdb-client"))
+            .args(["convert", &self.remote(), text(schema)])
+            .output()
+            .expect("ovsdb-client runs");
+        assert!(out.status.success(), "convert: {}", String::from_utf8_lossy(&out.stderr));
+    }
+
     /// Replaces the contents by a backup of themselves, as `ovsdb-client restore` does: every row keeps its values
     /// and gets a new UUID.
     pub fn restore_from_own_backup(&self) {
@@ -137,30 +148,31 @@ impl Drop for OvsdbServer {
     }
 }
 
-/// Three servers of one clustered database.
+/// The servers of one clustered database.
 pub struct Cluster {
     /// The servers; the first one founded the cluster.
     pub servers: Vec<OvsdbServer>,
+    database: String,
 }
 
 impl Cluster {
-    /// Founds a cluster of `size` servers. `ports` are free TCP ports on loopback, one for each server.
-    pub fn start(schema: &Path, ports: &[u16]) -> Cluster {
-        let address = |port: u16| format!("tcp:127.0.0.1:{port}");
+    /// Founds a cluster of `size` servers.
+    pub fn start(schema: &Path, size: usize) -> Cluster {
         let name = schema_name(schema);
+        let addresses: Vec<String> = (0..size).map(|_| format!("tcp:{}:6643", loopback())).collect();
         let mut servers: Vec<OvsdbServer> = Vec::new();
-        for (i, port) in ports.iter().enumerate() {
+        for (i, address) in addresses.iter().enumerate() {
             let mut server = OvsdbServer::empty(&[]);
             let database = server.database();
             if i == 0 {
-                tool(&["create-cluster", text(&database), text(schema), &address(*port)]);
+                tool(&["create-cluster", text(&database), text(schema), address]);
             } else {
-                tool(&["join-cluster", text(&database), &name, &address(*port), &address(ports[0])]);
+                tool(&["join-cluster", text(&database), &name, address, &addresses[0]]);
             }
             server.serve();
             servers.push(server);
         }
-        let cluster = Cluster { servers };
+        let cluster = Cluster { servers, database: name };
         wait_for("the cluster", || {
             cluster.servers.iter().all(|s| cluster.status(s).contains("Status: cluster member"))
         });
@@ -168,9 +180,7 @@ impl Cluster {
     }
 
     fn status(&self, server: &OvsdbServer) -> String {
-        let status = |name: &str| server.control(&["cluster/status", name]);
-        let first = status("OVN_Northbound");
-        if first.is_empty() { status("OVN_Southbound") } else { first }
+        server.control(&["cluster/status", &self.database])
     }
 
     /// The remotes of all servers, separated by commas.
@@ -217,6 +227,14 @@ impl TransactionLog {
         transactions.drain(..transactions.len().min(1));
         Ok(TransactionLog { transactions })
     }
+}
+
+/// A loopback address that no other test on this machine uses, so that any port of it is free.
+pub fn loopback() -> Ipv4Addr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let (process, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let part = |n: u32| 1 + (n % 250) as u8;
+    Ipv4Addr::new(127, part(process / 250), part(process), part(count))
 }
 
 fn schema_name(schema: &Path) -> String {

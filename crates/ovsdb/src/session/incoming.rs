@@ -1,18 +1,20 @@
 //! The receiving half of a session: rows into the replica, replies to where they belong.
 
 use super::{
-    Event, MONITOR, MonitorMethod, Pending, Phase, RequestId, Session, SyncReport, TransactOutcome, Which,
+    Event, MONITOR, MonitorMethod, Pending, Phase, RequestId, SERVER_MONITOR, Session, Stashed, SyncReport,
+    TransactOutcome, Which,
 };
 use crate::datum::{Atom, Datum, Str};
-use crate::decode::decode_row_update;
+use crate::decode::{RowUpdate, decode_row_update};
 use crate::error::Error;
 use crate::frames::Piece;
 use crate::message::{self, Envelope, error_words};
-use crate::replica::{Layout, LayoutColumn, Replica, TableSpec};
+use crate::replica::{Change, Layout, LayoutColumn, Replica, TableId, TableSpec};
 use crate::schema::DatabaseSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 /// What we watch of the server's own database: whether it can serve ours.
 pub(super) const SERVER_COLUMNS: &[&str] = &["name", "model", "connected", "leader"];
@@ -38,48 +40,119 @@ impl Session {
             Piece::Frame(frame) => return self.frame(frame),
             Piece::Row { table, uuid, json } => (table, uuid, json),
         };
-        let main = self.replica.table(table).map(|id| (Which::Main, id));
-        let server = || self.server.table(table).map(|id| (Which::Server, id));
-        let Some((which, id)) = main.or_else(server) else {
-            return Err(Error::Protocol(format!("an update of table {table}, which nobody monitors")));
-        };
-        let layout = if which == Which::Main { self.replica.layout(id) } else { self.server.layout(id) };
-        let update = decode_row_update(json, layout, &self.interner)?;
-        if which == Which::Main && self.phase == Phase::Loading {
-            // Nobody sees the replica before it is complete, so an image needs no second copy.
-            let change = self.replica.apply(id, uuid, update)?;
-            if self.loaded_once {
-                self.image_changes.extend(change);
+        // Before its own monitor is asked for, no row of the database can come.
+        let main = self.replica.table(table).filter(|_| self.phase != Phase::Greeting);
+        match (main, self.server.table(table)) {
+            (Some(id), None) => {
+                let update = decode_row_update(json, self.replica.layout(id), &self.interner)?;
+                self.row(id, uuid, update)?;
             }
-        } else {
-            self.stash.push((which, id, uuid, update));
+            (None, Some(id)) => {
+                let update = decode_row_update(json, self.server.layout(id), &self.interner)?;
+                self.stash.push(Stashed::Row(Which::Server, id, uuid, update));
+            }
+            (Some(_), Some(_)) => self.stash.push(Stashed::Unclear(table.into(), uuid, json.to_vec())),
+            (None, None) => return Err(nobody_monitors(table)),
+        }
+        Ok(())
+    }
+
+    fn row(&mut self, table: TableId, uuid: Uuid, update: RowUpdate) -> Result<(), Error> {
+        if self.phase != Phase::Loading {
+            self.stash.push(Stashed::Row(Which::Main, table, uuid, update));
+            return Ok(());
+        }
+        // Nobody sees the replica before it is complete, so an image needs no second copy.
+        self.applied_directly = true;
+        let change = self.replica.apply(table, uuid, update)?;
+        if self.loaded_once {
+            self.image_changes.extend(change);
         }
         Ok(())
     }
 
     fn frame(&mut self, frame: &[u8]) -> Result<(), Error> {
         let envelope = Envelope::parse(frame)?;
-        self.commit_stash()?;
+        self.commit_stash(&envelope)?;
         match &envelope.method {
             Some(method) => self.notification(method, &envelope),
             None => self.reply(&envelope),
         }
     }
 
+    /// The monitor that a message belongs to, if it belongs to one of ours.
+    fn source(&self, envelope: &Envelope<'_>) -> Result<Option<Which>, Error> {
+        let Some(method) = &envelope.method else {
+            let id = envelope.id.and_then(|id| id.get().parse::<u64>().ok());
+            return Ok(match id.and_then(|id| self.pending.get(&id)) {
+                Some(Pending::Monitor(_)) => Some(Which::Main),
+                Some(Pending::ServerMonitor) => Some(Which::Server),
+                _ => None,
+            });
+        };
+        if !matches!(method.as_str(), "update" | "update2" | "update3") {
+            return Ok(None);
+        }
+        let params: Vec<&RawValue> = read(envelope.params, "update")?;
+        let monitor: String = read(params.first().copied(), "name of a monitor")?;
+        Ok(match monitor.as_str() {
+            MONITOR => Some(Which::Main),
+            SERVER_MONITOR => Some(Which::Server),
+            _ => None,
+        })
+    }
+
     /// The message is complete: its rows take effect together.
-    fn commit_stash(&mut self) -> Result<(), Error> {
+    fn commit_stash(&mut self, envelope: &Envelope<'_>) -> Result<(), Error> {
+        let applied_directly = std::mem::take(&mut self.applied_directly);
+        if self.stash.is_empty() && !applied_directly {
+            return Ok(());
+        }
+        let source = self.source(envelope)?;
+        if applied_directly && (source != Some(Which::Main) || envelope.method.is_some()) {
+            return Err(Error::Protocol("rows outside of the monitor that is being loaded".into()));
+        }
         let mut changes = Vec::new();
+        let result = self.apply_stash(source, &mut changes);
+        if result.is_err() || (self.phase == Phase::Loading && self.loaded_once) {
+            // The next complete image reports them.
+            self.image_changes.append(&mut changes);
+        } else if !changes.is_empty() && self.phase == Phase::Synced {
+            self.events.push_back(Event::Changed(changes));
+        }
+        if result? && self.server_fits { self.check_server() } else { Ok(()) }
+    }
+
+    /// Applies the rows and says whether the server's own state changed.
+    fn apply_stash(&mut self, source: Option<Which>, changes: &mut Vec<Change>) -> Result<bool, Error> {
         let mut server_changed = false;
-        for (which, table, uuid, update) in std::mem::take(&mut self.stash) {
+        for stashed in std::mem::take(&mut self.stash) {
+            let (which, table, uuid, update) = match stashed {
+                Stashed::Row(which, table, uuid, update) => (which, table, uuid, update),
+                Stashed::Unclear(table, uuid, json) => self.clear_up(source, &table, uuid, &json)?,
+            };
+            if source != Some(which) {
+                return Err(Error::Protocol(format!("an update of row {uuid} that belongs to no monitor")));
+            }
             match which {
                 Which::Main => changes.extend(self.replica.apply(table, uuid, update)?),
                 Which::Server => server_changed |= self.server.apply(table, uuid, update)?.is_some(),
             }
         }
-        if !changes.is_empty() {
-            self.events.push_back(Event::Changed(changes));
-        }
-        if server_changed && self.server_fits { self.check_server() } else { Ok(()) }
+        Ok(server_changed)
+    }
+
+    fn clear_up(
+        &self,
+        source: Option<Which>,
+        table: &str,
+        uuid: Uuid,
+        json: &[u8],
+    ) -> Result<(Which, TableId, Uuid, RowUpdate), Error> {
+        let which = source.ok_or_else(|| nobody_monitors(table))?;
+        let replica = if which == Which::Main { &self.replica } else { &self.server };
+        let id = replica.table(table).ok_or_else(|| nobody_monitors(table))?;
+        Ok((which, id, uuid, decode_row_update(json, replica.layout(id), &self.interner)?))
     }
 
     fn notification(&mut self, method: &str, envelope: &Envelope<'_>) -> Result<(), Error> {
@@ -91,7 +164,7 @@ impl Session {
             }
             "update3" => {
                 let (monitor, txn, _): (String, String, IgnoredAny) = read(envelope.params, "update3")?;
-                if monitor == MONITOR && self.last_txn.is_some() {
+                if monitor == MONITOR {
                     self.last_txn = Some(txn);
                 }
             }
@@ -158,7 +231,13 @@ impl Session {
                     Ok(())
                 }
             },
-            Pending::Probe => Ok(()),
+            Pending::Cancelled(cancelled) => {
+                if let Some(Pending::Transact(_)) = self.pending.remove(&cancelled) {
+                    self.events.push_back(Event::Transacted(RequestId(cancelled), TransactOutcome::Lost));
+                }
+                Ok(())
+            }
+            Pending::Unlock | Pending::Probe => Ok(()),
         }
     }
 
@@ -197,10 +276,12 @@ impl Session {
         let Some(row) = found else {
             return Err(Error::Unusable(format!("the server has no database {database}")));
         };
+        if is(&row, "connected", false.into()) {
+            return Err(Error::Unusable(format!(
+                "the server is cut off from the other servers of {database}"
+            )));
+        }
         if is(&row, "model", "clustered".into()) {
-            if is(&row, "connected", false.into()) {
-                return Err(Error::Unusable(format!("the server is cut off from the cluster of {database}")));
-            }
             if self.config.leader_only && is(&row, "leader", false.into()) {
                 return Err(Error::Unusable(format!("the server is not the leader of {database}")));
             }
@@ -250,6 +331,7 @@ impl Session {
             };
         }
         let mut found = false;
+        self.last_txn = None;
         if method == MonitorMethod::Since {
             let (only_missed, txn, _): (bool, String, IgnoredAny) = read(envelope.result, method.name())?;
             found = only_missed;
@@ -259,14 +341,23 @@ impl Session {
         self.image_changes.extend(swept);
         self.phase = Phase::Synced;
         let first = !std::mem::replace(&mut self.loaded_once, true);
-        let changes = std::mem::take(&mut self.image_changes);
-        self.events.push_back(Event::Synced(SyncReport { first, changes, missing: self.missing.clone() }));
+        let mut changes = std::mem::take(&mut self.image_changes);
+        if first {
+            // What an earlier image left behind when it was cut off was never told to anybody.
+            changes.clear();
+        }
+        let missing = self.missing.clone();
+        self.events.push_back(Event::Synced(SyncReport { first, resumed: found, changes, missing }));
         Ok(())
     }
 }
 
 fn read<'a, T: Deserialize<'a>>(part: Option<&'a RawValue>, what: &'static str) -> Result<T, Error> {
     serde_json::from_str(part.map_or("null", RawValue::get)).map_err(Error::json(what))
+}
+
+fn nobody_monitors(table: &str) -> Error {
+    Error::Protocol(format!("an update of table {table}, which nobody monitors"))
 }
 
 fn words(error: &RawValue) -> String {
@@ -281,7 +372,7 @@ fn refused(request: &str, error: &RawValue) -> Error {
 /// The server refused the request as such, not one of its operations.
 fn whole_error(error: Option<&RawValue>) -> crate::txn::TxnError {
     let (error, details) = error.map_or_else(|| ("no result".into(), String::new()), error_words);
-    crate::txn::TxnError { op: None, what: String::new(), error, details }
+    crate::txn::TxnError { op: None, what: "the request".into(), error, details }
 }
 
 #[cfg(test)]

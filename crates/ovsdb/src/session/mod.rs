@@ -9,16 +9,16 @@
 //! whose reply did not come is reported as lost; whether it took effect is for the consumer to see in the replica.
 
 mod incoming;
+mod outgoing;
 
 use crate::datum::Str;
 use crate::decode::{Interner, RowUpdate};
-use crate::encode::{encode_json, encode_str, separated};
+use crate::encode::encode_json;
 use crate::error::Error;
 use crate::frames::{DEFAULT_MAX_FRAME, Frames};
-use crate::message;
-use crate::replica::{Change, IndexFn, Layout, LayoutColumn, Replica, TableId, TableSpec};
+use crate::replica::{Change, IndexFn, Replica, TableId};
 use crate::schema::DatabaseSchema;
-use crate::txn::{Condition, OpResult, Sent, Transaction, TxnError, encode_conditions};
+use crate::txn::{Condition, OpResult, Sent, Transaction, TxnError, has_nul};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use uuid::Uuid;
 
@@ -65,7 +65,8 @@ pub struct MonitorTable {
     pub name: Str,
     /// Its columns; all that the server has if empty.
     pub columns: Vec<Str>,
-    /// Rows that meet one of these; all rows if empty.
+    /// Rows that meet one of these; all rows if empty. Without effect where the server only knows
+    /// [`MonitorMethod::Plain`].
     pub conditions: Vec<Condition>,
     /// The key of the ordered index.
     pub index: Option<IndexFn>,
@@ -139,15 +140,17 @@ pub enum Event {
     Locked(Str),
     /// A lock is not ours any more.
     LockLost(Str),
-    /// Changed conditions are in force; what they changed was reported before.
+    /// Changed conditions of a table are in force; what they changed was reported before.
     ConditionsInForce,
 }
 
 /// How the replica became complete.
 #[derive(Debug, Default, PartialEq)]
 pub struct SyncReport {
-    /// Whether the replica was empty before; then there are no changes to tell one by one.
+    /// Whether the replica was never complete before; then there are no changes to tell one by one.
     pub first: bool,
+    /// Whether the server sent only what was missed, not a whole image.
+    pub resumed: bool,
     /// What is different from before the connection was lost.
     pub changes: Vec<Change>,
     /// Tables (`T`) and columns (`T.c`) that were asked for and that the server does not have.
@@ -161,7 +164,7 @@ pub enum TransactOutcome {
     Done(Vec<OpResult>),
     /// It did not.
     Failed(TxnError),
-    /// The connection ended first: it took effect or not.
+    /// The connection ended first, or it was cancelled: it took effect or not.
     Lost,
 }
 
@@ -171,8 +174,11 @@ enum Pending {
     Schema,
     Monitor(MonitorMethod),
     Lock(Str),
+    Unlock,
     Conditions,
     Transact(Sent),
+    /// Follows a cancel: when its answer is there, no other answer to the cancelled request will come.
+    Cancelled(u64),
     Call,
     Probe,
 }
@@ -191,6 +197,19 @@ enum Which {
     Server,
 }
 
+/// A row of the message that is arriving.
+#[derive(Debug)]
+enum Stashed {
+    Row(Which, TableId, Uuid, RowUpdate),
+    /// Both databases have a table of this name; the end of the message tells which one is meant.
+    Unclear(Str, Uuid, Vec<u8>),
+}
+
+#[derive(serde::Serialize)]
+struct Columns {
+    columns: &'static [&'static str],
+}
+
 /// The state machine.
 #[derive(Debug)]
 pub struct Session {
@@ -206,13 +225,16 @@ pub struct Session {
     server: Replica,
     server_fits: bool,
     schema: Option<DatabaseSchema>,
-    /// Rows of the message that is arriving.
-    stash: Vec<(Which, TableId, Uuid, RowUpdate)>,
+    stash: Vec<Stashed>,
+    /// Rows of the message that is arriving went into the replica at once.
+    applied_directly: bool,
     /// What the image that is arriving changed so far; kept when it is cut off.
     image_changes: Vec<Change>,
     loaded_once: bool,
     missing: Vec<String>,
+    /// The last transaction that the replica has, where the server counts them.
     last_txn: Option<String>,
+    method_in_use: MonitorMethod,
     /// Locks we want, and whether to take them from their holder.
     wanted_locks: BTreeMap<Str, bool>,
     held_locks: BTreeSet<Str>,
@@ -226,6 +248,7 @@ impl Session {
         Session {
             phase: Phase::Offline,
             frames: Frames::new(config.max_frame),
+            method_in_use: config.method,
             config,
             interner: Interner::default(),
             next_id: 1,
@@ -237,6 +260,7 @@ impl Session {
             server_fits: false,
             schema: None,
             stash: Vec::new(),
+            applied_directly: false,
             image_changes: Vec::new(),
             loaded_once: false,
             missing: Vec::new(),
@@ -256,6 +280,11 @@ impl Session {
     /// Whether the replica is complete and current.
     pub fn is_synced(&self) -> bool {
         self.phase == Phase::Synced
+    }
+
+    /// Asks for a sign of life after this many milliseconds of silence from now on; `None` never does.
+    pub fn set_probe_interval(&mut self, interval: Option<u64>) {
+        self.config.probe_interval = interval;
     }
 
     /// A connection is there. `now` is any clock in milliseconds.
@@ -280,13 +309,15 @@ impl Session {
 
     /// The connection is gone; everything that waits for an answer ends.
     pub fn disconnected(&mut self) {
-        if self.phase == Phase::Loading {
+        let conditions_open = self.pending.values().any(|p| matches!(p, Pending::Conditions));
+        if self.phase == Phase::Loading || conditions_open {
             // Part of a difference may be in the replica: only a whole image can be trusted next time.
             self.last_txn = None;
         }
         self.phase = Phase::Offline;
         self.out.clear();
         self.stash.clear();
+        self.applied_directly = false;
         for name in std::mem::take(&mut self.held_locks) {
             self.events.push_back(Event::LockLost(name));
         }
@@ -311,6 +342,12 @@ impl Session {
         let mut frames = std::mem::take(&mut self.frames);
         let result = frames.push(bytes, &mut |piece| self.piece(piece));
         self.frames = frames;
+        if let Err(error) = &result
+            && !matches!(error, Error::Unusable(_))
+        {
+            // Whoever sends nonsense may have sent it before: only a whole image can be trusted next time.
+            self.last_txn = None;
+        }
         result
     }
 
@@ -349,32 +386,59 @@ impl Session {
 
     /// Sends a transaction. Many may be in flight; the server executes them in order.
     pub fn transact(&mut self, transaction: &Transaction) -> Result<RequestId, NotReady> {
-        self.online()?;
+        self.ready()?;
         let database = self.config.database.clone();
-        Ok(self.request("transact", Pending::Transact(Sent::of(transaction)), |out| {
+        let begun = self.out.len();
+        let id = self.request("transact", Pending::Transact(Sent::of(transaction)), |out| {
             transaction.encode(out, &database);
-        }))
+        });
+        if has_nul(&self.out[begun..]) {
+            // The server would close the connection, and with it end every other transaction.
+            self.out.truncate(begun);
+            self.pending.remove(&id.0);
+            let outcome = TransactOutcome::Failed(Sent::of(transaction).nul_in(transaction));
+            self.events.push_back(Event::Transacted(id, outcome));
+        }
+        Ok(id)
     }
 
-    /// Sends any other request with its parameters in JSON: `list_dbs`, `get_server_id`, `cancel`, …
+    /// Asks the server to forget a transaction that waits. It ends as [`TransactOutcome::Lost`], unless its own
+    /// answer was faster.
+    pub fn cancel(&mut self, request: RequestId) {
+        if matches!(self.pending.get(&request.0), Some(Pending::Transact(_))) {
+            self.notify("cancel", |out| encode_json(out, &[request.0]));
+            self.request("echo", Pending::Cancelled(request.0), |out| out.extend_from_slice(b"[]"));
+        }
+    }
+
+    /// Sends any other request with its parameters in JSON: `list_dbs`, `get_server_id`, …
     pub fn call(&mut self, method: &str, params: &str) -> Result<RequestId, NotReady> {
-        self.online()?;
+        self.ready()?;
         Ok(self.request(method, Pending::Call, |out| out.extend_from_slice(params.as_bytes())))
     }
 
     /// Wants a lock from now on, over reconnects too; `steal` takes it from whoever has it.
     pub fn want_lock(&mut self, name: impl Into<Str>, steal: bool) {
         let name = name.into();
-        self.wanted_locks.insert(name.clone(), steal);
-        if self.phase != Phase::Offline {
-            self.request_lock(name, steal);
+        let before = self.wanted_locks.insert(name.clone(), steal);
+        if self.ready().is_err() || self.held_locks.contains(&name) || (before.is_some() && !steal) {
+            return;
         }
+        if before == Some(steal) && self.pending.values().any(|p| matches!(p, Pending::Lock(n) if *n == name))
+        {
+            return;
+        }
+        if before.is_some() {
+            // Who stands in the queue can't ask again.
+            self.request_unlock(&name);
+        }
+        self.request_lock(name, steal);
     }
 
     /// Gives a lock up, or stops waiting for it.
     pub fn release_lock(&mut self, name: &str) {
-        if self.wanted_locks.remove(name).is_some() && self.phase != Phase::Offline {
-            self.request("unlock", Pending::Call, |out| encode_json(out, &[name]));
+        if self.wanted_locks.remove(name).is_some() && self.ready().is_ok() {
+            self.request_unlock(name);
         }
         if self.held_locks.remove(name) {
             self.events.push_back(Event::LockLost(name.into()));
@@ -386,117 +450,27 @@ impl Session {
         self.held_locks.contains(name)
     }
 
-    /// Changes which rows of a table are held, now and after reconnects.
+    /// Changes which rows of a table are held, now and after reconnects. [`Event::ConditionsInForce`] follows while
+    /// there is a connection; otherwise the next [`Event::Synced`] has them in force.
     pub fn set_conditions(&mut self, table: &str, conditions: Vec<Condition>) {
         for t in self.config.tables.iter_mut().filter(|t| t.name == table) {
             t.conditions.clone_from(&conditions);
         }
-        // Differences that a server remembers were made under the old conditions.
-        self.last_txn = None;
-        if self.phase == Phase::Synced || self.phase == Phase::Loading {
-            self.request("monitor_cond_change", Pending::Conditions, |out| {
-                out.push(b'[');
-                separated(out, &[MONITOR, MONITOR], |out, name| encode_str(out, name));
-                out.extend_from_slice(b",{");
-                encode_str(out, table);
-                out.extend_from_slice(b":[{\"where\":");
-                encode_where(out, &conditions);
-                out.extend_from_slice(b"}]}]");
-            });
+        if self.ready().is_err() {
+            // Differences that a server remembers were made under the old conditions.
+            self.last_txn = None;
+        } else if self.replica.table(table).is_none() || self.method_in_use == MonitorMethod::Plain {
+            self.events.push_back(Event::ConditionsInForce);
+        } else {
+            self.request_conditions(table, &conditions);
         }
     }
 
-    fn online(&self) -> Result<(), NotReady> {
-        if self.phase == Phase::Offline { Err(NotReady) } else { Ok(()) }
-    }
-
-    fn request(&mut self, method: &str, pending: Pending, params: impl FnOnce(&mut Vec<u8>)) -> RequestId {
-        let id = self.next_id;
-        self.next_id += 1;
-        self.pending.insert(id, pending);
-        message::begin(&mut self.out, id, method);
-        params(&mut self.out);
-        message::finish(&mut self.out);
-        RequestId(id)
-    }
-
-    fn request_lock(&mut self, name: Str, steal: bool) {
-        let method = if steal { "steal" } else { "lock" };
-        let params = name.clone();
-        self.request(method, Pending::Lock(name), |out| encode_json(out, &[params.as_str()]));
-    }
-
-    fn request_monitor(&mut self, method: MonitorMethod) {
-        let mut params = Vec::new();
-        params.push(b'[');
-        separated(&mut params, &[self.config.database.as_str(), MONITOR], |out, name| encode_str(out, name));
-        params.extend_from_slice(b",{");
-        let replica = &self.replica;
-        let held =
-            self.config.tables.iter().filter_map(|t| Some((t, replica.layout(replica.table(&t.name)?))));
-        for (i, (table, layout)) in held.enumerate() {
-            if i > 0 {
-                params.push(b',');
-            }
-            encode_monitor(&mut params, table, layout, method);
+    /// The handshake is through. What is sent before could reach a server that doesn't fit.
+    fn ready(&self) -> Result<(), NotReady> {
+        match self.phase {
+            Phase::Offline | Phase::Greeting => Err(NotReady),
+            Phase::Loading | Phase::Synced => Ok(()),
         }
-        params.push(b'}');
-        if method == MonitorMethod::Since {
-            let nil = Uuid::nil().to_string();
-            params.push(b',');
-            encode_str(&mut params, self.last_txn.as_deref().unwrap_or(&nil));
-        }
-        params.push(b']');
-        self.request(method.name(), Pending::Monitor(method), |out| out.extend_from_slice(&params));
-    }
-
-    /// What of the configured tables the schema has, and what it lacks.
-    fn specs(&self, schema: &DatabaseSchema) -> (Vec<TableSpec>, Vec<String>) {
-        let (mut specs, mut missing) = (Vec::new(), Vec::new());
-        for wanted in &self.config.tables {
-            let Some(table) = schema.tables.get(&wanted.name) else {
-                missing.push(wanted.name.to_string());
-                continue;
-            };
-            let all: Vec<Str> = table.columns.keys().cloned().collect();
-            let names = if wanted.columns.is_empty() { &all } else { &wanted.columns };
-            let mut columns = Vec::new();
-            for name in names {
-                match table.columns.get(name) {
-                    Some(column) => columns.push(LayoutColumn { name: name.clone(), ty: column.ty.clone() }),
-                    None => missing.push(format!("{}.{name}", wanted.name)),
-                }
-            }
-            let layout = Layout::new(wanted.name.clone(), columns);
-            let backrefs = wanted.backrefs.iter().filter_map(|c| layout.position(c)).collect();
-            specs.push(TableSpec { layout, index: wanted.index, backrefs });
-        }
-        (specs, missing)
-    }
-}
-
-#[derive(serde::Serialize)]
-struct Columns {
-    columns: &'static [&'static str],
-}
-
-fn encode_monitor(out: &mut Vec<u8>, table: &MonitorTable, layout: &Layout, method: MonitorMethod) {
-    encode_str(out, &table.name);
-    out.extend_from_slice(b":[{\"columns\":[");
-    separated(out, layout.columns(), |out, c| encode_str(out, &c.name));
-    out.push(b']');
-    if method != MonitorMethod::Plain && !table.conditions.is_empty() {
-        out.extend_from_slice(b",\"where\":");
-        encode_where(out, &table.conditions);
-    }
-    out.extend_from_slice(b"}]");
-}
-
-/// In a monitor several conditions are alternatives; none at all means every row.
-fn encode_where(out: &mut Vec<u8>, conditions: &[Condition]) {
-    if conditions.is_empty() {
-        out.extend_from_slice(b"[true]");
-    } else {
-        encode_conditions(out, conditions);
     }
 }
