@@ -1,6 +1,9 @@
 //! What all networks of a cluster have in common.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use causeway_types::{Cidr, NodeId};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 /// The subnets that the cluster has taken, and what it can do.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,27 +28,27 @@ pub struct ClusterConfig {
     pub persistent_ips: bool,
 }
 
+fn v4(first: u8, second: u8, prefix: u8) -> Cidr {
+    Cidr::masked(IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(first, second, 0, 0), prefix)))
+}
+
+fn v6(first: u16, prefix: u8) -> Cidr {
+    Cidr::masked(IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0), prefix)))
+}
+
 impl ClusterConfig {
     /// The subnets that every installation starts from; cluster and service subnets are the installation's own.
-    ///
-    /// # Errors
-    /// Never: the texts are constants that a test reads.
-    pub fn new(
-        cluster_subnets: Vec<Cidr>,
-        service_cidrs: Vec<Cidr>,
-        highest_node: NodeId,
-    ) -> Result<Self, causeway_types::Error> {
-        let pair = |v4: &str, v6: &str| Ok::<_, causeway_types::Error>(vec![v4.parse()?, v6.parse()?]);
-        Ok(Self {
+    pub fn new(cluster_subnets: Vec<Cidr>, service_cidrs: Vec<Cidr>, highest_node: NodeId) -> Self {
+        Self {
             cluster_subnets,
             service_cidrs,
-            join_subnets: pair("100.64.0.0/16", "fd98::/64")?,
-            udn_join_subnets: pair("100.65.0.0/16", "fd99::/64")?,
-            transit_subnets: pair("100.88.0.0/16", "fd97::/64")?,
-            masquerade_subnets: pair("169.254.0.0/17", "fd69::/112")?,
+            join_subnets: vec![v4(100, 64, 16), v6(0xfd98, 64)],
+            udn_join_subnets: vec![v4(100, 65, 16), v6(0xfd99, 64)],
+            transit_subnets: vec![v4(100, 88, 16), v6(0xfd97, 64)],
+            masquerade_subnets: vec![v4(169, 254, 17), v6(0xfd69, 112)],
             highest_node,
             mtu: 1400,
             persistent_ips: true,
-        })
+        }
     }
 }
