@@ -7,32 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_types::{Cidr, ConnectOwner, ConnectSubnet, NodeId, PortKey};
+use causeway_types::{Cidr, ConnectOwner, ConnectSubnet, ConnectTopology, NodeId, PortKey};
 use serde::{Deserialize, Serialize};
 
 use crate::{Epoch, Error, IntervalSet, Result};
 
 /// How much of an object's 256 KiB of annotations the blocks may fill.
 pub const ANNOTATION_LIMIT: usize = 200 * 1024;
-
-/// How a connection is rendered, which decides what limits it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ConnectTopology {
-    /// A distributed router with a port, and so a key, per layer3 network and node.
-    Transit,
-    /// On the way from one to the other: the ports of both.
-    Both,
-    /// A router local to each zone, one link per network, no keys.
-    Compact,
-}
-
-impl ConnectTopology {
-    /// Whether each node has its own port and key.
-    pub const fn has_node_ports(self) -> bool {
-        matches!(self, Self::Transit | Self::Both)
-    }
-}
 
 /// Why a network has no place in a connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

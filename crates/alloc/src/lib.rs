@@ -13,14 +13,15 @@ mod host_subnet;
 mod ids;
 mod interval;
 mod pool;
+mod reuse;
 
 pub use address::{AddressOwner, AddressPool, AddressRecord, LostAddress, PodSubnet};
 pub use connect::{
-    ANNOTATION_LIMIT, ConnectPool, ConnectRecord, ConnectTopology, Forecast, LostBlock, Refusal,
-    RefusalReason,
+    ANNOTATION_LIMIT, ConnectPool, ConnectRecord, Forecast, LostBlock, Refusal, RefusalReason,
 };
 pub use error::{Error, Result};
 pub use host_subnet::{HostRange, HostSubnets};
 pub use ids::{IdRecord, Ids, KeyOwner, LostId, NetworkIds, NodeIds, PodTunnelIds, TunnelKeys};
 pub use interval::IntervalSet;
 pub use pool::{Claim, Epoch, Fit, Lost, NumberPool, Record, Refused, Seniority};
+pub use reuse::Reuse;

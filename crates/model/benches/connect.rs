@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use causeway_alloc::{ConnectRecord, ConnectTopology, Epoch};
+use causeway_alloc::{ConnectRecord, Epoch};
 use causeway_api::crd::{Role, Topology};
 use causeway_api::intent::Selection;
 use causeway_model::Result;
 use causeway_model::connect::{Cluster, Connect, Connections, Network};
 use causeway_types::{
-    Cidr, ConnectName, ConnectOwner, ConnectSubnet, NetworkId, NetworkName, NetworkOrigin, ObjectName,
+    Cidr, ConnectName, ConnectOwner, ConnectSubnet, ConnectTopology, NetworkId, NetworkName, NetworkOrigin,
+    ObjectName,
 };
 use kube_core::Selector;
 

@@ -92,6 +92,25 @@ impl From<ConnectSubnet> for Unchecked {
     }
 }
 
+/// How a connection is rendered, which decides what limits it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConnectTopology {
+    /// A distributed router with a port, and so a key, per layer3 network and node.
+    Transit,
+    /// On the way from one to the other: the ports of both, compact carries.
+    Both,
+    /// A router local to each zone, one link per network, no keys.
+    Compact,
+}
+
+impl ConnectTopology {
+    /// Whether each node has its own port and key.
+    pub const fn has_node_ports(self) -> bool {
+        matches!(self, Self::Transit | Self::Both)
+    }
+}
+
 /// A point-to-point link between a connect router and a network's router.
 ///
 /// OVN takes a /31's odd address for a broadcast and drops what comes from it, so the connect router,

@@ -18,7 +18,7 @@ mod object;
 mod tunnel;
 
 pub use cidr::{Cidr, Families, Family, number_of};
-pub use connect::{ConnectNames, ConnectOwner, ConnectSubnet, Link};
+pub use connect::{ConnectNames, ConnectOwner, ConnectSubnet, ConnectTopology, Link};
 pub use derived::{
     MasqueradePair, MasqueradeRole, TransitPeers, conntrack_mark, join_address, join_router_address,
     mark_chain, masquerade_address, packet_mark, routing_table, transit_address,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use causeway_alloc::{ConnectRecord, ConnectTopology};
+use causeway_alloc::ConnectRecord;
 use causeway_api::crd::{Role, Topology, Transport};
 use causeway_api::intent::Selection;
 use causeway_types::{
-    Cidr, ConnectName, ConnectOwner, ConnectSubnet, NamespaceName, NetworkId, NetworkName, NetworkOrigin,
-    NodeId, NodeName,
+    Cidr, ConnectName, ConnectOwner, ConnectSubnet, ConnectTopology, NamespaceName, NetworkId, NetworkName,
+    NetworkOrigin, NodeId, NodeName,
 };
 
 /// The label by which an object is selected by its name. Nobody can set it to something else.

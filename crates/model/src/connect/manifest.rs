@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use causeway_alloc::{ConnectRecord, ConnectTopology};
+use causeway_alloc::ConnectRecord;
 use causeway_api::annotations::{Annotation, ConnectBlocks, ConnectLayout, ConnectSlots};
 use causeway_api::crd::{ClusterNetworkConnect, Topology, Transport};
 use causeway_api::intent::{self, ClusterConfig};
-use causeway_types::{ConnectName, NetworkId, NetworkOrigin};
+use causeway_types::{ConnectName, ConnectTopology, NetworkId, NetworkOrigin};
 
 use super::input::{Cluster, Connect, Network};
 use crate::{Error, Result};

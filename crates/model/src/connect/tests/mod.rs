@@ -7,12 +7,12 @@ mod validation;
 
 use std::collections::BTreeMap;
 
-use causeway_alloc::{ConnectRecord, ConnectTopology, Epoch};
+use causeway_alloc::{ConnectRecord, Epoch};
 use causeway_api::crd::{Role, Topology};
 use causeway_api::intent::Selection;
 use causeway_types::{
-    Cidr, ConnectName, ConnectOwner, ConnectSubnet, NamespaceName, NetworkId, NetworkName, NetworkOrigin,
-    NodeId, NodeName, ObjectName,
+    Cidr, ConnectName, ConnectOwner, ConnectSubnet, ConnectTopology, NamespaceName, NetworkId, NetworkName,
+    NetworkOrigin, NodeId, NodeName, ObjectName,
 };
 use kube_core::{Expression, Selector};
 

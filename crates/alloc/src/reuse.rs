@@ -1,0 +1,69 @@
+//! What the internal object holds: freed numbers and cursors, which no annotation has.
+
+use std::collections::BTreeMap;
+
+use causeway_types::ConnectName;
+use serde::{Deserialize, Serialize};
+
+use crate::{ConnectRecord, Epoch, IdRecord};
+
+/// The record of all pools. It is written before an owner's finalizer goes, so that no number is ever free
+/// while a node that was cut off may still use it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reuse {
+    /// The epoch under which numbers are listed from now on.
+    pub epoch: Epoch,
+    /// Network ids.
+    pub network_ids: IdRecord,
+    /// Tunnel keys of routers.
+    pub tunnel_keys: IdRecord,
+    /// Blocks and slices of connections.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub connects: BTreeMap<ConnectName, ConnectRecord>,
+}
+
+impl Epoch {
+    /// The next epoch, for numbers that are freed after the record was written.
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// Up to which epoch everything is gone from all zones: what the slowest of the existing nodes reports.
+    /// A node that has not reported holds back everything; without nodes nothing is held back.
+    pub fn cleared(reports: impl IntoIterator<Item = Option<Self>>) -> Self {
+        reports.into_iter().map(Option::unwrap_or_default).min().unwrap_or(Self(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_node_decides() {
+        let epoch = |n| Some(Epoch(n));
+        assert_eq!(Epoch::cleared([epoch(4), epoch(3), epoch(9)]), Epoch(3));
+        assert_eq!(Epoch::cleared([epoch(4), None]), Epoch(0));
+        assert_eq!(Epoch::cleared([]), Epoch(u64::MAX));
+        assert_eq!(Epoch(3).next(), Epoch(4));
+    }
+
+    #[test]
+    fn the_record_reads_back() {
+        let record = Reuse {
+            epoch: Epoch(3),
+            network_ids: IdRecord { cursor: 8, quarantined: BTreeMap::from([(7, Epoch(2))]) },
+            tunnel_keys: IdRecord { cursor: 16_715_780, quarantined: BTreeMap::new() },
+            connects: BTreeMap::from([(
+                ConnectName::new("c").unwrap(),
+                ConnectRecord { quarantined: vec![(0, None, Epoch(2)), (1, Some(4), Epoch(3))] },
+            )]),
+        };
+        let text = serde_json::to_string(&record).unwrap();
+        let expected = r#"{"epoch":3,"networkIds":{"cursor":8,"quarantined":{"7":2}},"tunnelKeys":{"cursor":16715780},"connects":{"c":[[0,null,2],[1,4,3]]}}"#;
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Reuse>(&text).unwrap(), record);
+        assert_eq!(serde_json::from_str::<Reuse>("{}").unwrap(), Reuse::default());
+    }
+}
