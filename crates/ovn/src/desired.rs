@@ -138,12 +138,13 @@ pub enum Plan {
 }
 
 /// The pure function from a model to desired rows, slice by slice. A slice is a path prefix that ends in `:`, or one
-/// whole path; slices don't overlap.
+/// whole path; a plan can be asked for a whole subtree or for a single row of it.
 pub trait Planner {
     /// First components of the paths that are ours. A row with another path is somebody else's.
     fn roots(&self) -> &[&str];
 
-    /// The slices under a prefix that have something to say, ascending.
+    /// Splits a dirty prefix into slices of moderate size that have something to say; they don't overlap. A prefix
+    /// that is small enough is its own slice.
     fn slices(&self, prefix: &str) -> Vec<Str>;
 
     /// The slice to which a path belongs, as the length of its prefix; also of a path that is not planned any more.

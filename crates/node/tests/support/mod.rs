@@ -292,3 +292,9 @@ pub async fn settle(applier: &mut Applier, world: &World) {
 pub fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
+
+/// As many cases as the environment asks for, else `n`.
+pub fn cases(n: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|s| s.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(n), ..ProptestConfig::default() }
+}

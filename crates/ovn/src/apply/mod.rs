@@ -12,6 +12,7 @@
 mod dirty;
 mod echo;
 mod pack;
+mod removals;
 mod round;
 
 use crate::declare::Declarations;
@@ -20,6 +21,7 @@ use crate::resolve::Resolved;
 use causeway_ovsdb::{Replica, Str, TransactOutcome, Transaction, Uuid};
 use dirty::Dirty;
 use pack::Item;
+use removals::Removals;
 use round::Round;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,8 +116,7 @@ pub struct Engine {
     prefixes: Vec<(Str, bool)>,
     touched: BTreeSet<Str>,
     dirty: Dirty,
-    /// Rows to be removed, by slice.
-    removals: BTreeMap<Str, Vec<Item>>,
+    removals: Removals,
     /// Whether rows with our path and a wrong UUID have been looked for since the last load, and are gone.
     strays: Strays,
     waiting: BTreeMap<Str, String>,
@@ -154,7 +155,7 @@ impl Engine {
             prefixes: Vec::new(),
             touched: BTreeSet::new(),
             dirty: Dirty::default(),
-            removals: BTreeMap::new(),
+            removals: Removals::default(),
             strays: Strays::Unknown,
             waiting: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -240,7 +241,7 @@ impl Engine {
             && self.dirty.is_empty()
             && self.prefixes.is_empty()
             && self.touched.is_empty()
-            && self.removals.keys().all(|slice| self.failed.contains_key(slice))
+            && self.removals.all_failed(&self.failed)
     }
 
     /// When [`Engine::poll`] has something to do without any event.

@@ -1,13 +1,15 @@
 //! One round: which slices, which rows, in which waves.
 
 use super::pack::{Item, transaction};
+use super::removals::Removals;
 use super::{CREATE_ROUNDS, DIFF_BATCH, Engine, Strays, Ticket};
 use crate::declare::{Identity, Phase};
 use crate::desired::{Plan, Planner, RowKey};
 use crate::diff::{Delete, Differ, SliceDiff};
 use crate::resolve::Resolved;
 use causeway_ovsdb::{Replica, Str, Transaction, Uuid};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Rows of one slice that are due together.
@@ -31,6 +33,12 @@ pub(crate) struct Round {
 }
 
 impl Round {
+    pub(crate) fn of_one_wave(groups: impl Iterator<Item = Group>) -> Round {
+        let wave: Vec<Group> = groups.collect();
+        let slices = wave.iter().map(|g| g.slice.clone()).collect();
+        Round { waves: VecDeque::from([wave]), slices, ..Round::default() }
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
         !self.outstanding.is_empty()
     }
@@ -183,7 +191,8 @@ impl Engine {
                     from.push('\0');
                     continue;
                 }
-                let slice = Str::from(&path[..planner.slice_len(path)]);
+                // A dirty prefix inside a slice stays as narrow as it is.
+                let slice = Str::from(&path[..planner.slice_len(path).max(prefix.len())]);
                 from = behind(&slice);
                 slices.insert(slice);
             }
@@ -196,18 +205,18 @@ impl Engine {
     fn find_strays(&mut self, replica: &Replica, planner: &dyn Planner) {
         let roots: Vec<&str> = self.roots.iter().map(String::as_str).collect();
         let differ = self.differ(replica, &roots);
-        let mut found: BTreeMap<Str, Vec<Item>> = BTreeMap::new();
+        let mut found = Removals::default();
         for table in self.resolved.tables().iter().filter(|t| t.decl.identity == Identity::Id) {
             for (path, uuid) in replica.range(table.id, "") {
                 if differ.claim(table, path, uuid) == Some(true)
                     && let Some(delete) = differ.delete(table, path, uuid, true).filter(Delete::can_be_sent)
                 {
                     let slice = Str::from(&path[..planner.slice_len(path)]);
-                    found.entry(slice).or_default().push(Item::Delete(delete));
+                    found.insert(&slice, path.clone(), Item::Delete(delete));
                 }
             }
         }
-        self.strays = if found.is_empty() { Strays::Gone } else { Strays::Going };
+        self.strays = if found.all_failed(&BTreeMap::new()) { Strays::Gone } else { Strays::Going };
         self.removals = found;
     }
 
@@ -249,7 +258,7 @@ impl Engine {
         slice: &Str,
         now: u64,
     ) -> Option<(SliceDiff, usize)> {
-        self.removals.remove(slice);
+        self.removals.forget(slice);
         self.waiting.remove(slice);
         let planned = match planner.plan(slice) {
             Plan::Rows(rows) => rows,
@@ -279,11 +288,13 @@ impl Engine {
     /// Puts a difference where it belongs: creations into this round, removals aside. Says how many rows that was.
     fn take_diff(&mut self, slice: Str, diff: SliceDiff, phases: &mut BTreeMap<Phase, Vec<Group>>) -> usize {
         self.lacking.extend(diff.lacking);
-        let deletable = diff.deletes.into_iter().filter(|d| d.can_be_sent());
-        let mut removals: Vec<Item> = deletable.map(Item::Delete).collect();
-        removals.extend(diff.modifies.iter().filter_map(|m| m.shrink()).map(Item::Shrink));
-        if !removals.is_empty() {
-            self.removals.insert(slice.clone(), removals);
+        for delete in diff.deletes.into_iter().filter(Delete::can_be_sent) {
+            self.removals.insert(&slice, delete.path.clone(), Item::Delete(delete));
+        }
+        for modify in &diff.modifies {
+            if let Some(shrink) = modify.shrink() {
+                self.removals.insert(&slice, modify.planned.path.clone(), Item::Shrink(shrink));
+            }
         }
         let creates = diff.creates.into_iter().map(Item::Create);
         let modifies = diff.modifies.into_iter().filter(|m| m.has_now()).map(Item::Modify);
@@ -300,137 +311,24 @@ impl Engine {
     }
 
     /// Deletions that must come first, since they free a name that a row of this round needs.
-    fn removals_in_the_way(&mut self, phases: &BTreeMap<Phase, Vec<Group>>) -> BTreeMap<Str, Vec<Delete>> {
-        let mut first: BTreeMap<Str, Vec<Delete>> = BTreeMap::new();
-        let dying =
-            self.removals.values().flatten().any(|i| matches!(i, Item::Delete(d) if !d.unique.is_empty()));
-        if !dying {
-            return first;
+    fn removals_in_the_way(&mut self, phases: &BTreeMap<Phase, Vec<Group>>) -> Vec<(Str, Delete)> {
+        if !self.removals.frees_anything() {
+            return Vec::new();
         }
         let mut wanted: FxHashSet<(&'static str, String)> = FxHashSet::default();
         for item in phases.values().flatten().flat_map(|g| &g.items) {
             let planned = match item {
                 Item::Create(c) => &c.planned,
                 Item::Modify(m) => &m.planned,
-                _ => continue,
+                Item::Delete(_) | Item::Shrink(_) => continue,
             };
             if let Some(table) = self.resolved.by_meta(planned.meta) {
                 let values = table.unique_values(|at| table.planned(planned, at));
                 wanted.extend(values.into_iter().map(|v| (planned.meta.name, v)));
             }
         }
-        for (slice, items) in &mut self.removals {
-            items.retain(|item| {
-                let Item::Delete(d) = item else { return true };
-                let frees = d.unique.iter().any(|v| wanted.contains(&(d.row.meta.name, v.clone())));
-                if frees {
-                    first.entry(slice.clone()).or_default().push(d.clone());
-                }
-                !frees
-            });
-        }
-        self.removals.retain(|_, items| !items.is_empty());
-        first
+        self.removals.take_freeing(&wanted)
     }
-
-    /// A round of removals: the last phase that has any, over all slices.
-    fn begin_removals(&mut self, replica: &Replica) -> bool {
-        self.drop_what_is_gone(replica);
-        let absorbed = self.absorbed();
-        let strays_only = self.strays == Strays::Going;
-        let due = |item: &Item| match item {
-            Item::Delete(d) if absorbed.children.contains(&d.row.uuid) => None,
-            Item::Delete(d) => Some(absorbed.phases.get(&d.row.uuid).copied().unwrap_or(d.phase)),
-            other => (!strays_only).then(|| other.phase()),
-        };
-        let healthy = |slice: &Str, failed: &BTreeMap<Str, super::Failure>| !failed.contains_key(slice);
-        let candidates = self.removals.iter().filter(|(slice, _)| healthy(slice, &self.failed));
-        let Some(phase) = candidates.flat_map(|(_, items)| items.iter().filter_map(due)).max() else {
-            return false;
-        };
-        let mut round = Round::default();
-        let mut groups = Vec::new();
-        let mut rows = 0;
-        for (slice, items) in &mut self.removals {
-            if rows >= self.options.round_rows || self.failed.contains_key(slice) {
-                continue;
-            }
-            let (now, later): (Vec<Item>, Vec<Item>) =
-                std::mem::take(items).into_iter().partition(|item| due(item) == Some(phase));
-            *items = later;
-            if !now.is_empty() {
-                rows += now.len();
-                round.slices.insert(slice.clone());
-                groups.push(Group { slice: slice.clone(), items: now });
-            }
-        }
-        self.removals.retain(|_, items| !items.is_empty());
-        self.going = absorbed.children;
-        round.waves.push_back(groups);
-        self.stats.rounds += 1;
-        self.round = Some(round);
-        true
-    }
-
-    /// Rows that went with what held them need no deletion any more.
-    fn drop_what_is_gone(&mut self, replica: &Replica) {
-        let mut gone = 0;
-        for items in self.removals.values_mut() {
-            let before = items.len();
-            items.retain(|item| match item {
-                Item::Delete(d) => exists(&self.resolved, replica, d.row),
-                Item::Shrink(s) => exists(&self.resolved, replica, s.row),
-                _ => true,
-            });
-            gone += before - items.len();
-        }
-        self.stats.deleted += gone as u64;
-        self.removals.retain(|_, items| !items.is_empty());
-    }
-
-    /// A row that is held only by rows that go too goes with them: deleting a router deletes its ports. The holder
-    /// then goes when the last of these would have gone. A holder of guards goes with its guards, after everything
-    /// that they guard, so other rows in it must go on their own before.
-    fn absorbed(&self) -> Absorbed {
-        let deletes: Vec<&Delete> = self
-            .removals
-            .iter()
-            .filter(|(slice, _)| !self.failed.contains_key(*slice))
-            .flat_map(|(_, items)| items)
-            .filter_map(|item| if let Item::Delete(d) = item { Some(d) } else { None })
-            .collect();
-        let dying: FxHashSet<Uuid> = deletes.iter().map(|d| d.row.uuid).collect();
-        let holders = |d: &Delete| -> Vec<Uuid> {
-            d.edges.iter().filter(|e| self.resolved.is_strong(e)).map(|e| e.parent.uuid).collect()
-        };
-        let guards = deletes.iter().filter(|d| d.phase == Phase::Guard);
-        let guard_holders: FxHashSet<Uuid> = guards.flat_map(|d| holders(d)).collect();
-        let mut absorbed = Absorbed::default();
-        for child in deletes.iter().filter(|d| !d.is_root) {
-            let holders = holders(child);
-            let held = !holders.is_empty() && holders.iter().all(|h| dying.contains(h));
-            let outlives = child.phase > Phase::Guard && holders.iter().any(|h| guard_holders.contains(h));
-            if held && !outlives {
-                absorbed.children.insert(child.row.uuid);
-                for holder in holders {
-                    let phase = absorbed.phases.entry(holder).or_insert(Phase::Container);
-                    *phase = child.phase.max(*phase);
-                }
-            }
-        }
-        for holder in deletes {
-            if let Some(phase) = absorbed.phases.get_mut(&holder.row.uuid) {
-                *phase = holder.phase.max(*phase);
-            }
-        }
-        absorbed
-    }
-}
-
-#[derive(Default)]
-struct Absorbed {
-    children: FxHashSet<Uuid>,
-    phases: FxHashMap<Uuid, Phase>,
 }
 
 /// What must be there before a row: its guards, the rows whose sets it joins, the rows it refers to.
@@ -446,7 +344,7 @@ fn needs(item: &Item, resolved: &Resolved) -> Vec<RowKey> {
     needs
 }
 
-fn exists(resolved: &Resolved, replica: &Replica, key: RowKey) -> bool {
+pub(super) fn exists(resolved: &Resolved, replica: &Replica, key: RowKey) -> bool {
     resolved.by_meta(key.meta).is_some_and(|t| replica.row(t.id, key.uuid).is_some())
 }
 
@@ -496,15 +394,13 @@ fn split(mut group: Group, size: usize) -> Vec<Group> {
 }
 
 /// Early deletions, dependants first.
-fn waves_of_removals(first: BTreeMap<Str, Vec<Delete>>) -> Vec<Vec<Group>> {
-    let mut waves: BTreeMap<std::cmp::Reverse<Phase>, Vec<Group>> = BTreeMap::new();
-    for (slice, deletes) in first {
-        for delete in deletes {
-            let wave = waves.entry(std::cmp::Reverse(delete.phase)).or_default();
-            match wave.last_mut() {
-                Some(group) if group.slice == slice => group.items.push(Item::Delete(delete)),
-                _ => wave.push(Group { slice: slice.clone(), items: vec![Item::Delete(delete)] }),
-            }
+fn waves_of_removals(first: Vec<(Str, Delete)>) -> Vec<Vec<Group>> {
+    let mut waves: BTreeMap<Reverse<Phase>, Vec<Group>> = BTreeMap::new();
+    for (slice, delete) in first {
+        let wave = waves.entry(Reverse(delete.phase)).or_default();
+        match wave.last_mut() {
+            Some(group) if group.slice == slice => group.items.push(Item::Delete(delete)),
+            _ => wave.push(Group { slice, items: vec![Item::Delete(delete)] }),
         }
     }
     waves.into_values().collect()
