@@ -6,6 +6,7 @@ mod error;
 pub mod install;
 pub mod intent;
 pub mod nad;
+pub mod print;
 pub mod schema;
 
 pub use error::Error;

@@ -1,12 +1,23 @@
 //! The command line: every role and tool as a subcommand.
 
-use clap::Parser;
+mod crds;
+
+use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(name = "causeway", version, about)]
-struct Cli {}
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Crds(crds::Crds),
+}
 
 fn main() -> anyhow::Result<()> {
-    Cli::parse();
-    Ok(())
+    match Cli::parse().command {
+        Command::Crds(crds) => crds.run(),
+    }
 }

@@ -8,8 +8,6 @@ mod roles;
 pub use policies::policies;
 pub use roles::roles;
 
-use crate::{Error, schema::to_yaml};
-
 /// The names that an installation goes by.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Installation {
@@ -46,21 +44,5 @@ impl Installation {
     /// The user that a node with a service account token is.
     pub fn node_user(&self) -> String {
         format!("system:serviceaccount:{}:{NODE}", self.namespace)
-    }
-
-    /// The policies as YAML.
-    ///
-    /// # Errors
-    /// [`Error::Schema`] when they cannot be written as YAML: a mistake in this crate.
-    pub fn policies_yaml(&self) -> Result<String, Error> {
-        to_yaml(&policies(self))
-    }
-
-    /// The roles as YAML.
-    ///
-    /// # Errors
-    /// See [`Installation::policies_yaml`].
-    pub fn roles_yaml(&self) -> Result<String, Error> {
-        to_yaml(&roles(self))
     }
 }

@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube_core::CustomResourceExt;
 use serde_json::{Map, Value, json};
 
-use crate::{Error, crd};
+use crate::{Error, crd, print};
 use rules::Rule;
 
 /// Which custom resource definitions are meant.
@@ -43,7 +43,7 @@ pub fn crds(set: CrdSet) -> Result<Vec<CustomResourceDefinition>, Error> {
 /// # Errors
 /// See [`crds`].
 pub fn crds_yaml(set: CrdSet) -> Result<String, Error> {
-    to_yaml(&definitions(set)?)
+    print::yaml(&definitions(set)?)
 }
 
 /// The definitions of a set as JSON: one `List` object, which kubectl applies like the YAML.
@@ -51,21 +51,14 @@ pub fn crds_yaml(set: CrdSet) -> Result<String, Error> {
 /// # Errors
 /// See [`crds`].
 pub fn crds_json(set: CrdSet) -> Result<String, Error> {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": definitions(set)?});
-    serde_json::to_string_pretty(&list).map_err(|e| Error::Schema(e.to_string()))
+    print::json(&definitions(set)?)
 }
 
-/// Kubernetes objects as one YAML text, keys sorted, `---` before each.
-pub(crate) fn to_yaml(objects: &[Value]) -> Result<String, Error> {
-    let mut text = String::new();
-    for object in objects {
-        text.push_str("---\n");
-        text.push_str(&serde_yaml::to_string(object).map_err(|e| Error::Schema(e.to_string()))?);
-    }
-    Ok(text)
-}
-
-fn definitions(set: CrdSet) -> Result<Vec<Value>, Error> {
+/// The definitions of a set, as values.
+///
+/// # Errors
+/// See [`crds`].
+pub fn definitions(set: CrdSet) -> Result<Vec<Value>, Error> {
     let own = || -> Result<Vec<Value>, Error> {
         Ok(vec![
             user_defined_network(&rules::user_defined_network())?,
