@@ -55,8 +55,9 @@ async fn open(remote: Remote, tls: Option<TlsFiles>) -> io::Result<Box<dyn Strea
             let files = tls.ok_or_else(|| io::Error::other("ssl needs a key, a certificate and a CA"))?;
             let config = files.load().map_err(io::Error::other)?;
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
-            let stream = TlsConnector::from(config).connect(name, tcp(&host, port).await?).await?;
-            Ok(Box::new(stream))
+            let handshake = TlsConnector::from(config).connect(name, tcp(&host, port).await?).await;
+            let refused = |e| io::Error::other(format!("{e} (our CA is {})", files.ca.display()));
+            Ok(Box::new(handshake.map_err(refused)?))
         }
     }
 }
