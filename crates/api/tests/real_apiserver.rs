@@ -4,8 +4,11 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use support::server::Server;
+use causeway_api::annotations::keys;
+use serde_json::{Value, json};
+use support::server::{Answer, Server};
 use support::{Case, NAMESPACE, as_wanted, cases};
 
 const CHART: [&str; 4] = [
@@ -20,17 +23,15 @@ fn install(server: &Server) {
     server.kubectl(&["create", "namespace", NAMESPACE]).text();
     for file in CHART {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/causeway").join(file);
-        server.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]).text();
+        let answer = server.kubectl(&["apply", "--server-side", "-f", &path.display().to_string()]);
+        assert!(!answer.err.contains("Warning"), "{file}: {}", answer.err);
+        answer.text();
     }
     server.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]).text();
 }
 
 /// Sends all objects at once and gives each its part of what kubectl complains about.
-fn send(
-    server: &Server,
-    verb: &str,
-    objects: &[(&Case, &serde_json::Value)],
-) -> BTreeMap<String, Vec<String>> {
+fn send(server: &Server, verb: &str, objects: &[(&Case, &Value)]) -> BTreeMap<String, Vec<String>> {
     let input: String = objects
         .iter()
         .map(|(_, object)| format!("---\n{}\n", serde_json::to_string(object).unwrap()))
@@ -42,7 +43,7 @@ fn send(
 /// kubectl complains in one line for each object, with its kind and name.
 fn complaints<'a>(
     text: &str,
-    objects: impl Iterator<Item = (&'a &'a Case, &'a serde_json::Value)>,
+    objects: impl Iterator<Item = (&'a &'a Case, &'a Value)>,
 ) -> BTreeMap<String, Vec<String>> {
     let subjects: BTreeMap<String, String> = objects
         .map(|(case, object)| {
@@ -68,10 +69,10 @@ fn every_case_gets_its_verdict() {
     let server = Server::start();
     install(&server);
     let cases = cases();
-    let objects: Vec<(&Case, &serde_json::Value)> = cases.iter().map(|case| (case, &case.object)).collect();
+    let objects: Vec<(&Case, &Value)> = cases.iter().map(|case| (case, &case.object)).collect();
     let mut messages = send(&server, "create", &objects);
     assert_eq!(messages.remove("kubectl itself"), None);
-    let updates: Vec<(&Case, &serde_json::Value)> =
+    let updates: Vec<(&Case, &Value)> =
         cases.iter().filter_map(|case| Some((case, case.update.as_ref()?))).collect();
     for (case, _) in &updates {
         assert_eq!(messages.get(&case.id), None, "{}: before the update", case.id);
@@ -84,4 +85,362 @@ fn every_case_gets_its_verdict() {
         .map(|case| format!("{}: wanted {:?}, got {:#?}", case.id, case.reject, messages.get(&case.id)))
         .collect();
     assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// Everything else that only a real server shows, on one server: starting one costs seconds.
+#[test]
+fn policies_roles_columns_and_documentation_work() {
+    let server = Server::start();
+    install(&server);
+    let user = User { server: &server, arguments: Vec::new() };
+    wait_for_policies(&user);
+    a_namespace_keeps_its_kind_of_network(&user);
+    annotations_of_a_connection_have_one_writer(&user);
+    annotations_of_a_node_have_one_writer(&user);
+    annotations_of_a_pod_have_one_writer(&user);
+    a_zone_report_has_one_writer(&user);
+    tenants_have_networks_and_nothing_wider(&user);
+    columns_show_what_is_in_effect(&user);
+    documentation_is_served(&user);
+    both_versions_show_the_same(&user);
+    examples_apply(&user);
+}
+
+/// Somebody who runs kubectl.
+struct User<'a> {
+    server: &'a Server,
+    arguments: Vec<String>,
+}
+
+impl User<'_> {
+    fn named(&self, user: &str, groups: &[&str]) -> User<'_> {
+        let mut arguments = vec![format!("--as={user}")];
+        arguments.extend(groups.iter().map(|group| format!("--as-group={group}")));
+        User { server: self.server, arguments }
+    }
+
+    fn with_node_name(mut self, node: &str) -> Self {
+        self.arguments.push(format!("--as-user-extra=authentication.kubernetes.io/node-name={node}"));
+        self
+    }
+
+    fn cluster_manager(&self) -> User<'_> {
+        self.named("system:serviceaccount:causeway:cluster-manager", &["system:authenticated"])
+    }
+
+    /// A node that has a certificate.
+    fn node(&self, name: &str) -> User<'_> {
+        self.named(&format!("causeway-node:{name}"), &["causeway:nodes", "system:authenticated"])
+    }
+
+    /// A node that has a service account token.
+    fn node_with_token(&self, name: &str) -> User<'_> {
+        self.named("system:serviceaccount:causeway:node", &["system:authenticated"]).with_node_name(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Answer {
+        self.run_with(arguments, "")
+    }
+
+    fn run_with(&self, arguments: &[&str], input: &str) -> Answer {
+        let own: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        self.server.kubectl_with(&[&own[..], arguments].concat(), input)
+    }
+
+    fn create(&self, object: &Value) -> Answer {
+        self.run_with(&["create", "-f", "-"], &object.to_string())
+    }
+
+    /// Merges something into an object, given as `kind/name` and further arguments.
+    fn patch(&self, what: &[&str], patch: &Value) -> Answer {
+        self.run(&[&["patch", "--type=merge", "-p", &patch.to_string()][..], what].concat())
+    }
+}
+
+fn annotation(key: &str, value: impl Into<Value>) -> Value {
+    json!({"metadata": {"annotations": {key: value.into()}}})
+}
+
+/// Policies take effect a moment after they are created.
+fn wait_for_policies(admin: &User) {
+    admin.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}})).text();
+    let add = |value: &str| admin.run(&["label", "namespace", "probe", "--overwrite", value]);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while add("k8s.ovn.org/primary-user-defined-network=x").ok {
+        assert!(Instant::now() < deadline, "the policies have no effect");
+        admin.run(&["delete", "namespace", "probe", "--wait=false"]).text();
+        std::thread::sleep(Duration::from_millis(500));
+        admin.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}}));
+    }
+}
+
+/// udn-cases D005, D007.
+fn a_namespace_keeps_its_kind_of_network(admin: &User) {
+    let label = "k8s.ovn.org/primary-user-defined-network";
+    let refused = "label cannot be added/removed after the namespace was created";
+    let namespace = |name: &str, labels: Value| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+    admin.create(&namespace("with", json!({label: ""}))).text();
+    admin.create(&namespace("without", json!({}))).text();
+    admin.run(&["label", "namespace", "with", &format!("{label}-")]).refused(refused);
+    admin.run(&["label", "namespace", "without", &format!("{label}=")]).refused(refused);
+    admin.run(&["label", "namespace", "with", "--overwrite", &format!("{label}=x")]).text();
+    admin.run(&["label", "namespace", "without", "a=b"]).text();
+}
+
+fn connection(name: &str, annotations: Value) -> Value {
+    json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ClusterNetworkConnect", "metadata": {"name": name, "annotations": annotations},
+           "spec": {"networkSelectors": [{"networkSelectionType": "ClusterUserDefinedNetworks",
+                    "clusterUserDefinedNetworkSelector": {"networkSelector": {}}}],
+                    "connectSubnets": [{"cidr": "192.168.0.0/16", "networkPrefix": 24}], "connectivity": ["PodNetwork"]}})
+}
+
+/// cnc-cases A11, C01, C02, C04, C05, C07, C08.
+fn annotations_of_a_connection_have_one_writer(admin: &User) {
+    let manager = admin.cluster_manager();
+    let refused = "only the cluster manager of Causeway writes";
+    admin.create(&connection("blue", json!({keys::NETWORK_SUBNETS: "{}"}))).refused(refused);
+    admin.create(&connection("blue", json!({keys::CONNECT_ROUTER_TUNNEL_KEY: "16715779"}))).refused(refused);
+    admin.create(&connection("blue", json!({"mine": "1"}))).text();
+    let what = ["clusternetworkconnect/blue"];
+    admin.patch(&what, &annotation(keys::NETWORK_SUBNETS, "{}")).refused(refused);
+    manager.patch(&what, &annotation(keys::NETWORK_SUBNETS, "{}")).text();
+    manager.patch(&what, &annotation(keys::CONNECT_ROUTER_TUNNEL_KEY, "16715779")).text();
+    manager.patch(&what, &annotation(keys::CONNECT_ROUTER_SLOTS, "128")).text();
+    manager.patch(&what, &annotation(keys::CONNECT_TOPOLOGY, "transit")).text();
+    admin.patch(&what, &annotation(keys::NETWORK_SUBNETS, Value::Null)).refused(refused);
+    admin.patch(&what, &annotation(keys::CONNECT_ROUTER_TUNNEL_KEY, "16715780")).refused("denied");
+    admin.patch(&what, &json!({"spec": {"connectivity": ["ServiceNetwork"]}})).text();
+    manager
+        .patch(&what, &annotation(keys::NETWORK_SUBNETS, r#"{"layer3_1":{"ipv4":"192.168.0.0/24"}}"#))
+        .text();
+    let once = "nobody changes or removes";
+    manager.patch(&what, &annotation(keys::CONNECT_ROUTER_TUNNEL_KEY, "16715780")).refused(once);
+    manager.patch(&what, &annotation(keys::CONNECT_ROUTER_SLOTS, Value::Null)).refused(once);
+    manager.patch(&what, &annotation(keys::CONNECT_TOPOLOGY, "both")).text();
+}
+
+/// udn-cases F023 from the other side: nobody else can delete or change what the cluster manager wrote.
+fn annotations_of_a_node_have_one_writer(admin: &User) {
+    for node in ["n1", "n2"] {
+        admin.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})).text();
+    }
+    let own = ["node/n1", "--subresource=status"];
+    let (id, version) = (annotation(keys::NODE_ID, "2"), annotation(keys::LAYER2_TOPOLOGY_VERSION, "2.0"));
+    let manager = "only the cluster manager of Causeway writes";
+    admin.patch(&["node/n1"], &id).refused(manager);
+    admin.patch(&own, &id).refused(manager);
+    admin.node("n1").patch(&own, &id).refused(manager);
+    admin.cluster_manager().patch(&own, &id).text();
+    let node = "only the Causeway of node n1 writes";
+    admin.patch(&["node/n1"], &version).refused(node);
+    admin.cluster_manager().patch(&own, &version).refused(node);
+    // Two policies forbid this; whichever the server names first.
+    admin.node("n2").patch(&own, &version).refused("'causeway-node-");
+    admin.node_with_token("n2").patch(&own, &version).refused("'causeway-node-");
+    // A token tells the truth about its node, but this one is somebody else's.
+    let other = admin.named("system:serviceaccount:team:app", &["system:masters"]).with_node_name("n1");
+    other.patch(&own, &version).refused(node);
+    admin.node("n1").patch(&own, &version).text();
+    admin.node_with_token("n1").patch(&own, &annotation(keys::LAYER2_TOPOLOGY_VERSION, "2.1")).text();
+    let limits = "a node of Causeway writes";
+    admin.node("n1").patch(&own, &json!({"metadata": {"labels": {"a": "b"}}})).refused(limits);
+    admin.node("n1").patch(&own, &json!({"status": {"phase": "Running"}})).refused(limits);
+    admin.node("n2").patch(&own, &annotation("mine", "1")).refused(limits);
+    admin.node("n1").patch(&["node/n1"], &version).refused("forbidden");
+}
+
+fn pod(name: &str, node: &str, annotations: Value) -> Value {
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
+           "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    if !node.is_empty() {
+        pod["spec"]["nodeName"] = node.into();
+    }
+    pod
+}
+
+fn annotations_of_a_pod_have_one_writer(admin: &User) {
+    let manager = "only the cluster manager of Causeway writes";
+    let node = "only the Causeway of the pod's node writes";
+    let networks = annotation(keys::POD_NETWORKS, "{}");
+    let status = annotation(keys::NETWORK_STATUS, "[]");
+    admin.create(&pod("p", "n1", json!({keys::POD_NETWORKS: "{}"}))).refused(manager);
+    admin.create(&pod("p", "n1", json!({keys::NETWORK_STATUS: "[]"}))).refused(node);
+    admin.create(&pod("p", "n1", json!({keys::REQUESTED_PRIMARY: "blue"}))).text();
+    let what = ["pod/p", "-n", NAMESPACE];
+    let own = ["pod/p", "-n", NAMESPACE, "--subresource=status"];
+    admin.patch(&what, &networks).refused(manager);
+    admin.patch(&own, &networks).refused(manager);
+    admin.node("n1").patch(&own, &networks).refused(manager);
+    admin.cluster_manager().patch(&own, &networks).text();
+    admin.patch(&what, &status).refused(node);
+    admin.node("n2").patch(&own, &status).refused("denied request");
+    admin.node("n1").patch(&own, &status).text();
+    admin.node_with_token("n1").patch(&own, &annotation(keys::NETWORK_STATUS, "[{}]")).text();
+    admin.node("n1").patch(&own, &json!({"status": {"phase": "Failed"}})).refused("not the status");
+    let multus = admin.named("system:serviceaccount:kube-system:multus", &["system:masters"]);
+    multus.patch(&own, &annotation(keys::NETWORK_STATUS, "[]")).text();
+    // The API server copies the annotations of a binding to the pod.
+    admin.create(&pod("unbound", "", json!({}))).text();
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "unbound", "annotations": {keys::POD_NETWORKS: "{}"}},
+                         "target": {"kind": "Node", "name": "n1"}});
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/unbound/binding");
+    admin.run_with(&["create", "--raw", &path, "-f", "-"], &binding.to_string()).refused(manager);
+}
+
+fn a_zone_report_has_one_writer(admin: &User) {
+    let report = |name: &str| json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ZoneReport", "metadata": {"name": name}, "spec": {"epoch": 1}});
+    let refused = "writes its ZoneReport";
+    admin.node("n1").create(&report("n2")).refused(refused);
+    admin.create(&report("n1")).refused(refused);
+    admin.node("n1").create(&report("n1")).text();
+    admin.node_with_token("n1").patch(&["zonereport/n1"], &json!({"spec": {"epoch": 2}})).text();
+    admin.patch(&["zonereport/n1"], &json!({"spec": {"epoch": 3}})).refused(refused);
+    admin.patch(&["zonereport/n1"], &json!({"metadata": {"labels": {"a": "b"}}})).text();
+    admin.node("n1").run(&["delete", "zonereport", "n1"]).refused("forbidden");
+}
+
+/// The controller manager fills the aggregated roles; here their rules are put together as it would do it.
+fn aggregated(admin: &User, role: &str) {
+    let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}=true");
+    let list: Value =
+        serde_json::from_str(&admin.run(&["get", "clusterroles", "-l", &label, "-o", "json"]).text())
+            .unwrap();
+    let rules: Vec<Value> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|role| role["rules"].as_array().cloned().unwrap_or_default())
+        .collect();
+    let name = format!("tenant-{role}");
+    admin
+        .create(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}))
+        .text();
+    admin
+        .run(&[
+            "create",
+            "rolebinding",
+            &name,
+            "-n",
+            NAMESPACE,
+            &format!("--clusterrole={name}"),
+            &format!("--user={name}"),
+        ])
+        .text();
+}
+
+fn tenants_have_networks_and_nothing_wider(admin: &User) {
+    for role in ["admin", "edit", "view"] {
+        aggregated(admin, role);
+        let tenant = admin.named(&format!("tenant-{role}"), &["system:authenticated"]);
+        let can = |verb: &str, resource: &str| {
+            tenant.run(&["auth", "can-i", verb, resource, "-n", NAMESPACE]).out.trim() == "yes"
+        };
+        for verb in ["get", "list", "watch"] {
+            assert!(can(verb, "userdefinednetworks.k8s.ovn.org"), "{role} {verb}");
+        }
+        for verb in ["create", "update", "patch", "delete", "deletecollection"] {
+            assert_eq!(can(verb, "userdefinednetworks.k8s.ovn.org"), role != "view", "{role} {verb}");
+        }
+        for resource in ["clusteruserdefinednetworks", "clusternetworkconnects", "zonereports"] {
+            for verb in ["get", "list", "watch", "create", "update", "patch", "delete"] {
+                assert!(!can(verb, &format!("{resource}.k8s.ovn.org")), "{role} {verb} {resource}");
+            }
+        }
+        let status =
+            ["auth", "can-i", "update", "userdefinednetworks", "--subresource=status", "-n", NAMESPACE];
+        assert_eq!(tenant.run(&status).out.trim(), "no", "{role} status");
+    }
+    let tenant = admin.named("tenant-edit", &["system:authenticated"]);
+    tenant
+        .create(&network(
+            "mine",
+            "v1",
+            json!({"topology": "Layer2", "role": "Primary", "subnets": ["10.0.0.0/24"]}),
+        ))
+        .text();
+    tenant.run(&["delete", "udn", "mine", "-n", NAMESPACE]).text();
+    tenant.create(&connection("mine", json!({}))).refused("forbidden");
+}
+
+fn network(name: &str, version: &str, spec: Value) -> Value {
+    json!({"apiVersion": format!("k8s.ovn.org/{version}"), "kind": "UserDefinedNetwork",
+           "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
+}
+
+/// udn-cases A064.
+fn columns_show_what_is_in_effect(admin: &User) {
+    let condition = |kind: &str| json!([{"type": kind, "status": "True", "reason": "Fine", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let status = json!({"status": {"topology": "Layer2", "role": "Primary", "subnets": "10.0.0.0/24", "networkID": 7,
+                                   "vrfName": "udn-7-vrf", "conditions": condition("NetworkReady")}});
+    admin
+        .create(&network(
+            "shown",
+            "v1",
+            json!({"topology": "Layer2", "role": "Primary", "subnets": ["10.0.0.0/24"]}),
+        ))
+        .text();
+    admin.patch(&["udn/shown", "-n", NAMESPACE, "--subresource=status"], &status).text();
+    let row = |what: &[&str]| -> Vec<String> {
+        let table = admin.run(&[&["get"], what].concat()).text();
+        table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    let shown = row(&["udn", "shown", "-n", NAMESPACE]);
+    assert_eq!(shown[0], "NAME TOPOLOGY ROLE SUBNETS READY AGE");
+    assert!(shown[1].starts_with("shown Layer2 Primary 10.0.0.0/24 True "), "{shown:?}");
+    let wide = row(&["udn", "shown", "-n", NAMESPACE, "-o", "wide"]);
+    assert_eq!(wide[0], "NAME TOPOLOGY ROLE SUBNETS READY REASON NETWORK-ID VRF AGE");
+    assert!(wide[1].starts_with("shown Layer2 Primary 10.0.0.0/24 True Fine 7 udn-7-vrf "), "{wide:?}");
+    admin
+        .patch(
+            &["cnc/blue", "--subresource=status"],
+            &json!({"status": {"status": "Success", "conditions": condition("Accepted")}}),
+        )
+        .text();
+    let connections = row(&["cnc", "blue"]);
+    assert_eq!(connections[0], "NAME AGE STATUS ACCEPTED");
+    assert!(connections[1].ends_with(" Success True"), "{connections:?}");
+    let networks = row(&["cudn", "-o", "wide"]);
+    assert!(networks.is_empty() || networks[0].contains("NAMESPACES"), "{networks:?}");
+    admin.run(&["get", "udn,cudn,cnc", "-A"]).text();
+}
+
+fn documentation_is_served(admin: &User) {
+    for (field, part) in [
+        ("udn", "isolated from all other networks"),
+        ("udn.spec.layer3.subnets.hostSubnet", "a /16"),
+        ("udn.status.conditions", "NetworkReady"),
+        ("cudn.spec.namespaceSelector", "`{}` selects every namespace"),
+        ("cudn.spec.network.localnet.vlan.access.id", "1 to 4094"),
+        ("cnc.spec.connectSubnets.networkPrefix", "four times as many addresses as nodes"),
+        ("cnc.spec.connectivityEnabled", "services are reachable"),
+        ("zonereports.spec.failures", "could not do"),
+    ] {
+        let text = admin.run(&["explain", field]).text();
+        let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(joined.contains(part), "{field}: {text}");
+    }
+}
+
+/// udn-cases B016.
+fn both_versions_show_the_same(admin: &User) {
+    let flat = json!({"topology": "Layer3", "role": "Primary", "mtu": 1400, "subnets": ["10.128.0.0/16/24"], "joinSubnets": ["100.70.0.0/16"]});
+    let blocks = json!({"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.0.0.0/24"]}});
+    for (name, version, spec) in [("flat", "v1alpha1", flat), ("blocks", "v1", blocks)] {
+        admin.create(&network(name, version, spec.clone())).text();
+        for read in ["v1", "v1alpha1"] {
+            let resource = format!("userdefinednetworks.{read}.k8s.ovn.org");
+            let text = admin.run(&["get", &resource, name, "-n", NAMESPACE, "-o", "json"]).text();
+            let object: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(
+                (&object["apiVersion"], &object["spec"]),
+                (&json!(format!("k8s.ovn.org/{read}")), &spec)
+            );
+        }
+    }
+}
+
+fn examples_apply(admin: &User) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let out = admin.run(&["apply", "-f", &folder.display().to_string()]).text();
+    assert!(out.contains("clusternetworkconnect.k8s.ovn.org/colored-enterprise created"), "{out}");
 }

@@ -77,7 +77,7 @@ fn cluster_manager() -> Value {
         rule("k8s.cni.cncf.io", &["ipamclaims"], &READ),
         rule("k8s.cni.cncf.io", &["ipamclaims/status"], &["patch", "update"]),
         rule("", &["nodes", "pods", "namespaces", "services"], &READ),
-        rule("", &["nodes/status", "pods/status"], &["patch"]),
+        rule("", &["nodes/status", "pods/status"], &["get", "patch"]),
         rule(
             "discovery.k8s.io",
             &["endpointslices"],
@@ -98,7 +98,7 @@ fn node() -> Value {
         rule("k8s.ovn.org", &["zonereports"], &["get", "list", "watch", "create", "update", "patch"]),
         rule("k8s.cni.cncf.io", &["network-attachment-definitions"], &READ),
         rule("", &["nodes", "pods", "namespaces", "services"], &READ),
-        rule("", &["nodes/status", "pods/status"], &["patch"]),
+        rule("", &["nodes/status", "pods/status"], &["get", "patch"]),
         rule("discovery.k8s.io", &["endpointslices"], &READ),
         rule("networking.k8s.io", &["networkpolicies"], &READ),
         rule("", &["events"], &["create", "patch"]),
