@@ -268,7 +268,7 @@ impl ConnectPool {
         if !self.topology.has_node_ports() {
             return Vec::new();
         }
-        let slots = self.slots();
+        let slots = self.slots().min(self.links());
         let mut without: Vec<NodeId> = nodes.iter().copied().filter(|node| node.get() >= slots).collect();
         without.sort();
         without
@@ -285,8 +285,8 @@ impl ConnectPool {
 
     /// How many links of a block have keys.
     pub fn slots(&self) -> u32 {
-        let links = self.subnets.iter().map(ConnectSubnet::links_per_block).min().unwrap_or(1);
-        self.slots.unwrap_or_else(|| links.min(self.max_nodes.saturating_add(2)).min(PortKey::LAST))
+        let fitting = || self.links().min(self.max_nodes.saturating_add(2)).min(PortKey::LAST);
+        self.slots.unwrap_or_else(fitting)
     }
 
     /// The same, once it is settled: to be written beside the connect router's key.
@@ -422,16 +422,23 @@ impl ConnectPool {
     /// How many links of a block can be used: the last block may have fewer keys than links.
     fn keyed_slots(&self, index: u32) -> u32 {
         let slots = self.slots();
+        let usable = slots.min(self.links());
         if !self.topology.has_node_ports() {
-            return slots;
+            return usable;
         }
-        u64::from(PortKey::LAST).saturating_sub(u64::from(index) * u64::from(slots)).min(slots.into()) as u32
+        let left = u64::from(PortKey::LAST).saturating_sub(u64::from(index) * u64::from(slots));
+        u32::try_from(left).map_or(usable, |left| left.min(usable))
+    }
+
+    /// How many links the smallest family's block has.
+    fn links(&self) -> u32 {
+        self.subnets.iter().map(ConnectSubnet::links_per_block).min().unwrap_or(1)
     }
 
     /// Whether the topology can use the place: a layer3 block needs keys for all of its links.
     fn fits(&self, place: Place) -> bool {
         let slots = self.keyed_slots(place.index);
-        place.slice.map_or(slots == self.slots(), |slice| slice < slots)
+        place.slice.map_or(slots == self.slots().min(self.links()), |slice| slice < slots)
     }
 
     fn blocks(&self) -> u32 {

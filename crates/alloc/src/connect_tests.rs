@@ -304,6 +304,16 @@ fn slots_are_fixed_with_the_first_block() {
     assert_eq!(later.slots(), 102, "also when nobody is connected");
 }
 
+/// A number of slots that the blocks cannot have, written by somebody else, makes no link that does not exist.
+#[test]
+fn more_slots_than_links() {
+    let mut pool = transit(&[("10.0.0.0/28", 30)]);
+    restore(&mut pool, Some(500), &[]);
+    let got = [1, 2, 3].map(|id| take(&mut pool, layer2(id)));
+    assert_eq!(got, ["10.0.0.0/31", "10.0.0.2/31", "10.0.0.4/31"]);
+    assert_eq!(pool.nodes_without_link(&[node(2)]), [node(2)]);
+}
+
 /// cnc-cases P20: a failed write gives everything back.
 #[test]
 fn p20_abort_undoes_what_was_not_committed() {

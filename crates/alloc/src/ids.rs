@@ -81,11 +81,12 @@ impl Default for NetworkIds {
 }
 
 impl NodeIds {
-    /// Ids for at most this many nodes are free.
+    /// Ids for at most this many nodes are free. A node with a higher one, from when more were allowed, keeps it.
     pub fn new(max_nodes: u32) -> Self {
-        let last =
-            max_nodes.saturating_add(NodeId::FIRST.get() - 1).clamp(NodeId::FIRST.get(), NodeId::LAST.get());
-        Self::of("node ids", NodeId::FIRST.get(), last, Fit::Lowest)
+        let (first, last) = (NodeId::FIRST.get(), NodeId::LAST.get());
+        let mut ids = Self::of("node ids", first, last, Fit::Lowest);
+        ids.pool.set_aside(first.saturating_add(max_nodes).into(), last.into());
+        ids
     }
 }
 
@@ -374,6 +375,10 @@ mod tests {
         assert_eq!(got, [2, 3]);
         assert!(ids.reserve(&node("c")).is_err());
         assert_eq!(NodeIds::new(u32::MAX).free(), NodeId::LAST.get() - 1);
+        let mut fewer = NodeIds::new(2);
+        let claims = vec![claim(1, node("old"), NodeId::new(900).unwrap())];
+        assert_eq!(fewer.restore(claims, &IdRecord::default()), vec![]);
+        assert_eq!(fewer.free(), 2);
     }
 
     /// udn-cases H001 (tunnel id), H037.

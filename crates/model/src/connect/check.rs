@@ -28,7 +28,7 @@ impl Names<'_> {
     }
 }
 
-/// Pairs of connections that cannot share a network, and why. Networks only ever join, so it stays true.
+/// Pairs of connections that cannot share a network, and why. It stays true while networks only join.
 pub(super) type Clashes = BTreeMap<(ConnectName, ConnectName), Clash>;
 
 /// Two networks of different connections, and the pod subnet that they share.
@@ -69,7 +69,8 @@ impl Members {
 pub(super) struct Web {
     members: BTreeMap<ConnectName, Members>,
     memberships: BTreeMap<NetworkId, BTreeSet<ConnectName>>,
-    links: BTreeMap<ConnectName, BTreeSet<ConnectName>>,
+    /// With which others a connection shares networks, and how many.
+    links: BTreeMap<ConnectName, BTreeMap<ConnectName, usize>>,
 }
 
 impl Web {
@@ -83,7 +84,7 @@ impl Web {
             of.retain(|connect| !connects.contains(connect));
             !of.is_empty()
         });
-        self.links.values_mut().for_each(|links| links.retain(|connect| !connects.contains(connect)));
+        self.links.values_mut().for_each(|links| links.retain(|connect, _| !connects.contains(connect)));
     }
 
     /// The connections that a network has joined.
@@ -122,11 +123,38 @@ impl Web {
             _ => {}
         }
         let of = self.memberships.entry(id).or_default();
-        for other in of.iter() {
-            self.links.entry(other.clone()).or_default().insert(connect.name.clone());
-            self.links.entry(connect.name.clone()).or_default().insert(other.clone());
+        if !of.insert(connect.name.clone()) {
+            return;
         }
-        of.insert(connect.name.clone());
+        for other in of.iter().filter(|other| **other != connect.name) {
+            for (from, to) in [(other, &connect.name), (&connect.name, other)] {
+                *self.links.entry(from.clone()).or_default().entry(to.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    /// The network leaves the connection.
+    pub(super) fn leave(&mut self, connect: &ConnectName, network: &Network, id: NetworkId) {
+        let Some(of) = self.memberships.get_mut(&id).filter(|of| of.contains(connect)) else { return };
+        of.remove(connect);
+        for (from, to) in of.iter().flat_map(|other| [(other, connect), (connect, other)]) {
+            let Some(links) = self.links.get_mut(from) else { continue };
+            if let Some(count) = links.get_mut(to) {
+                *count -= 1;
+                if *count == 0 {
+                    links.remove(to);
+                }
+            }
+        }
+        if of.is_empty() {
+            self.memberships.remove(&id);
+        }
+        let Some(members) = self.members.get_mut(connect) else { return };
+        for subnet in &network.subnets {
+            members.pods.remove(subnet);
+        }
+        members.ipv4_only.remove(&id);
+        members.ipv6_only.remove(&id);
     }
 
     fn families(&self, connect: &Connect, network: &Network, names: &Names<'_>) -> Check {
@@ -159,7 +187,7 @@ impl Web {
 
     /// The network's pods against those of the connection and of all that it shares a network with.
     fn pod_overlap(&self, connect: &Connect, network: &Network, id: NetworkId, names: &Names<'_>) -> Check {
-        let beyond = self.links.get(&connect.name).into_iter().flatten();
+        let beyond = self.links.get(&connect.name).into_iter().flat_map(BTreeMap::keys);
         for name in std::iter::once(&connect.name).chain(beyond) {
             let Some(members) = self.members.get(name) else { continue };
             let found = network.subnets.iter().find_map(|subnet| members.overlap(id, subnet));
@@ -177,7 +205,7 @@ impl Web {
     fn new_links(&self, connect: &Connect, id: NetworkId, names: &Names<'_>, clashes: &mut Clashes) -> Check {
         let linked = self.links.get(&connect.name);
         let is_new =
-            |other: &&ConnectName| **other != connect.name && !linked.is_some_and(|l| l.contains(*other));
+            |other: &&ConnectName| **other != connect.name && !linked.is_some_and(|l| l.contains_key(*other));
         for other in self.memberships(id).filter(is_new) {
             let pair = (connect.name.clone(), other.clone());
             let Some(clash) = clashes.get(&pair).copied().or_else(|| self.clash(&connect.name, other)) else {

@@ -1,11 +1,10 @@
 //! The state of all connections, changed by events.
 //!
-//! A new network is taken in by itself. Everything else settles anew all connections that share a network,
-//! directly or through others: whoever was left out gets another chance.
+//! Owns what was said by events and what is answered; how networks get their places is in `settle`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_alloc::{ConnectPool, ConnectRecord, Epoch, RefusalReason};
+use causeway_alloc::{ConnectPool, ConnectRecord, Epoch};
 use causeway_api::annotations::{ConnectBlocks, PerFamily};
 use causeway_types::{
     Cidr, ConnectName, ConnectOwner, Family, NamespaceName, NetworkId, NetworkName, NodeName,
@@ -13,7 +12,7 @@ use causeway_types::{
 
 use crate::Result;
 
-use super::check::{Clashes, Names, Web, cluster_conflict};
+use super::check::{Clashes, Web, cluster_conflict};
 use super::input::{Cluster, Connect, Namespace, Network, NodeRecord};
 use super::reason::{Acceptance, LeftOut, Reason};
 use super::select::{ByNamespace, selects};
@@ -21,25 +20,21 @@ use super::select::{ByNamespace, selects};
 /// The connections whose answer may have changed.
 pub type Dirty = BTreeSet<ConnectName>;
 
+/// One connection.
 #[derive(Debug, Clone)]
-struct Entry {
-    connect: Connect,
-    pool: ConnectPool,
+pub(super) struct Entry {
+    pub(super) connect: Connect,
+    pub(super) pool: ConnectPool,
     by_namespace: ByNamespace,
     /// Selected networks that have an id.
-    selected: BTreeSet<NetworkName>,
-    left_out: BTreeMap<NetworkName, LeftOut>,
-    refused: Option<LeftOut>,
+    pub(super) selected: BTreeSet<NetworkName>,
+    /// Those of them that are not connected, and why that was when it was decided.
+    pub(super) left_out: BTreeMap<NetworkName, LeftOut>,
+    /// Why none of them is.
+    pub(super) refused: Option<LeftOut>,
 }
 
 impl Entry {
-    fn standing(&self, network: &Network) -> Standing {
-        match network.owner() {
-            Some(owner) if self.pool.holds(owner) => Standing::Incumbent,
-            _ => Standing::Newcomer,
-        }
-    }
-
     fn confirm(&mut self, connect: Connect) {
         self.connect = connect;
         self.commit();
@@ -71,26 +66,28 @@ fn is_echo(old: &Connect, new: &Connect) -> bool {
 #[derive(Debug, Clone)]
 pub struct Connections {
     cluster: Cluster,
-    epoch: Epoch,
-    networks: BTreeMap<NetworkName, Network>,
-    ids: BTreeMap<NetworkId, NetworkName>,
+    pub(super) epoch: Epoch,
+    pub(super) networks: BTreeMap<NetworkName, Network>,
+    pub(super) ids: BTreeMap<NetworkId, NetworkName>,
     namespaces: BTreeMap<NamespaceName, Namespace>,
-    nodes: BTreeMap<NodeName, NodeRecord>,
-    entries: BTreeMap<ConnectName, Entry>,
-    web: Web,
-    clashes: Clashes,
+    pub(super) nodes: BTreeMap<NodeName, NodeRecord>,
+    pub(super) entries: BTreeMap<ConnectName, Entry>,
+    pub(super) web: Web,
+    pub(super) clashes: Clashes,
 }
 
-/// Who has a place, and who has one but has changed since, comes before who has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
-    Incumbent,
-    Changed,
-    Newcomer,
+/// Which connections begin or cease to select which networks.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    pub(super) added: Vec<(ConnectName, NetworkName)>,
+    pub(super) removed: Vec<(ConnectName, NetworkName)>,
 }
 
-/// Who asks for a place first.
-type Turn = (Standing, i64, ConnectName, NetworkId);
+impl Change {
+    pub(super) fn connects(&self) -> Dirty {
+        self.added.iter().chain(&self.removed).map(|(connect, _)| connect.clone()).collect()
+    }
+}
 
 impl Connections {
     /// The state that a complete picture gives. Half a picture would deselect what was not listed yet.
@@ -146,24 +143,35 @@ impl Connections {
     /// A network came or changed.
     pub fn apply_network(&mut self, network: Network) -> Dirty {
         let network = network.with_name_label();
-        let old = self.networks.get(&network.name);
-        if old == Some(&network) {
-            return Dirty::new();
-        }
         let name = network.name.clone();
-        let known = self.forget_network(&name);
-        self.store(network);
-        let selecting = self.reselect(&name);
+        let known = match self.networks.get_mut(&name) {
+            Some(old) if *old == network => return Dirty::new(),
+            Some(old) if old.differs_only_in_labels(&network) => {
+                old.labels = network.labels;
+                Dirty::new()
+            }
+            _ => {
+                let known = self.forget_network(&name);
+                self.store(network);
+                known
+            }
+        };
+        let change = self.reselect(&BTreeSet::from([name.clone()]));
         if known.is_empty() {
-            return self.take_in(&name, selecting);
+            return self.update(change);
         }
-        self.settle_after(&known | &selecting, Some(&name))
+        self.settle_after(&known | &change.connects(), Some(&name))
     }
 
     /// A network is gone.
     pub fn delete_network(&mut self, name: &NetworkName) -> Dirty {
-        let known = self.forget_network(name);
-        self.settle(known)
+        let had = |(connect, entry): (&ConnectName, &mut Entry)| {
+            entry.selected.remove(name).then(|| (connect.clone(), name.clone()))
+        };
+        let removed = self.entries.iter_mut().filter_map(had).collect();
+        let dirty = self.update(Change { added: Vec::new(), removed });
+        self.forget_network(name);
+        dirty
     }
 
     /// A namespace came or changed, or other networks serve it.
@@ -172,13 +180,13 @@ impl Connections {
         if old.as_ref() == Some(&namespace) {
             return Dirty::new();
         }
-        self.renumber(old, Some(&namespace))
+        self.recount(old.as_ref(), Some(&namespace))
     }
 
     /// A namespace is gone.
     pub fn delete_namespace(&mut self, name: &NamespaceName) -> Dirty {
         let old = self.namespaces.remove(name);
-        self.renumber(old, None)
+        self.recount(old.as_ref(), None)
     }
 
     /// A node has an id. Connections hear of it by their answer alone: no place depends on a node.
@@ -339,226 +347,45 @@ impl Connections {
         self.entries.iter_mut().filter_map(had).collect()
     }
 
-    /// Asks all connections about one network; answers who selects it.
-    fn reselect(&mut self, name: &NetworkName) -> Dirty {
-        let Some(network) = self.networks.get(name).filter(|network| self.is_eligible(network)) else {
-            return Dirty::new();
-        };
-        let mut selecting = Dirty::new();
-        for (connect, entry) in &mut self.entries {
-            if selects(&entry.connect, &entry.by_namespace, network) {
-                entry.selected.insert(name.clone());
-                selecting.insert(connect.clone());
-            }
-        }
-        selecting
-    }
-
     /// Moves a namespace's vote from its old to its new state.
-    fn renumber(&mut self, old: Option<Namespace>, new: Option<&Namespace>) -> Dirty {
-        let touched = old.iter().chain(new).flat_map(|namespace| &namespace.primaries);
-        let touched: BTreeSet<NetworkName> = touched.cloned().collect();
-        let mut dirty = Dirty::new();
-        for (name, entry) in &mut self.entries {
-            if let Some(old) = &old {
+    fn recount(&mut self, old: Option<&Namespace>, new: Option<&Namespace>) -> Dirty {
+        for entry in self.entries.values_mut() {
+            if let Some(old) = old {
                 entry.by_namespace.remove(&entry.connect, old);
             }
             if let Some(new) = new {
                 entry.by_namespace.add(&entry.connect, new);
             }
-            for network in touched.iter().filter_map(|network| self.networks.get(network)) {
-                let mine = network.id.is_some_and(|id| self.ids.get(&id) == Some(&network.name));
-                let now = mine && selects(&entry.connect, &entry.by_namespace, network);
-                let changed = if now {
-                    entry.selected.insert(network.name.clone())
-                } else {
-                    entry.selected.remove(&network.name)
-                };
-                if changed {
-                    dirty.insert(name.clone());
+        }
+        let served = old.into_iter().chain(new).flat_map(|namespace| &namespace.primaries);
+        let change = self.reselect(&served.cloned().collect());
+        self.update(change)
+    }
+
+    /// Asks all connections again whether they select these networks.
+    fn reselect(&mut self, networks: &BTreeSet<NetworkName>) -> Change {
+        let mut change = Change::default();
+        let known = networks.iter().filter_map(|name| self.networks.get(name));
+        for network in known {
+            let eligible = self.is_eligible(network);
+            for (connect, entry) in &mut self.entries {
+                let pair = || (connect.clone(), network.name.clone());
+                if eligible && selects(&entry.connect, &entry.by_namespace, network) {
+                    if entry.selected.insert(network.name.clone()) {
+                        change.added.push(pair());
+                    }
+                } else if entry.selected.remove(&network.name) {
+                    change.removed.push(pair());
                 }
             }
         }
-        self.settle(dirty)
+        change
     }
 
     fn with_node_ports(&self) -> Dirty {
         let ports = |entry: &&Entry| entry.connect.topology.has_node_ports();
         self.entries.values().filter(ports).map(|entry| entry.connect.name.clone()).collect()
     }
-
-    /// All connections that share a selected network with these, directly or through others.
-    fn component(&self, from: Dirty) -> Dirty {
-        if self.entries.len() <= 1 {
-            return from;
-        }
-        let mut by_network: BTreeMap<&NetworkName, Vec<&ConnectName>> = BTreeMap::new();
-        for (name, entry) in &self.entries {
-            for network in &entry.selected {
-                by_network.entry(network).or_default().push(name);
-            }
-        }
-        let mut reached = Dirty::new();
-        let mut open: Vec<&ConnectName> = from.iter().collect();
-        while let Some(name) = open.pop() {
-            if reached.insert(name.clone()) {
-                let networks = self.entries.get(name).into_iter().flat_map(|entry| &entry.selected);
-                open.extend(networks.filter_map(|network| by_network.get(network)).flatten());
-            }
-        }
-        reached
-    }
-
-    fn settle(&mut self, dirty: Dirty) -> Dirty {
-        self.settle_after(dirty, None)
-    }
-
-    /// Decides about these connections, and all that share a network with them, from what they select and hold.
-    /// A network that has changed must not push out another by growing into its addresses.
-    fn settle_after(&mut self, dirty: Dirty, changed: Option<&NetworkName>) -> Dirty {
-        if dirty.is_empty() {
-            return dirty;
-        }
-        let component = self.component(dirty);
-        self.web.forget(&component);
-        self.clashes.clear();
-        let mut turns = Vec::new();
-        for name in &component {
-            self.let_go(name);
-            turns.extend(self.turns(name, changed));
-        }
-        turns.sort();
-        for turn in turns {
-            self.admit(&turn.2, turn.3);
-        }
-        component
-    }
-
-    /// Gives back the places of networks that are no longer selected, or of all if the connection is refused.
-    fn let_go(&mut self, name: &ConnectName) {
-        let Some(entry) = self.entries.get_mut(name) else { return };
-        entry.left_out.clear();
-        let selected = entry.selected.iter().filter_map(|name| self.networks.get(name));
-        let wanted: BTreeSet<ConnectOwner> = match entry.refused {
-            Some(_) => BTreeSet::new(),
-            None => selected.filter_map(Network::owner).collect(),
-        };
-        let gone: Vec<ConnectOwner> = entry.pool.owners().filter(|owner| !wanted.contains(owner)).collect();
-        for owner in gone {
-            release(&mut entry.pool, owner, self.epoch);
-        }
-    }
-
-    /// When each selected network of a connection has its turn: those with a place first.
-    fn turns(&self, name: &ConnectName, changed: Option<&NetworkName>) -> Vec<Turn> {
-        let Some(entry) = self.entries.get(name).filter(|entry| entry.refused.is_none()) else {
-            return Vec::new();
-        };
-        let turn = |network: &Network| {
-            let standing = match entry.standing(network) {
-                Standing::Incumbent if changed == Some(&network.name) => Standing::Changed,
-                standing => standing,
-            };
-            Some((standing, entry.connect.created, name.clone(), network.id?))
-        };
-        let selected = entry.selected.iter().filter_map(|name| self.networks.get(name));
-        selected.filter_map(turn).collect()
-    }
-
-    /// A network that nobody knew is taken in by those who select it, without asking anybody else again.
-    fn take_in(&mut self, network: &NetworkName, selecting: Dirty) -> Dirty {
-        let Some(network) = self.networks.get(network) else {
-            return selecting;
-        };
-        let Some(id) = network.id else {
-            return selecting;
-        };
-        let turn = |name: &ConnectName| {
-            let entry = self.entries.get(name).filter(|entry| entry.refused.is_none())?;
-            Some((entry.standing(network), entry.connect.created, name.clone(), id))
-        };
-        let mut turns: Vec<Turn> = selecting.iter().filter_map(turn).collect();
-        turns.sort();
-        for turn in turns {
-            self.admit(&turn.2, turn.3);
-        }
-        selecting
-    }
-
-    fn admit(&mut self, name: &ConnectName, id: NetworkId) {
-        let Some(network) = self.ids.get(&id).and_then(|name| self.networks.get(name)) else { return };
-        let Some(entry) = self.entries.get_mut(name) else { return };
-        let names = Names { networks: &self.networks, ids: &self.ids };
-        let checked = self.web.check(&entry.connect, network, id, &names, &mut self.clashes);
-        match checked.and_then(|()| place(entry, network)) {
-            Ok(()) => self.web.join(&entry.connect, network, id),
-            Err(left_out) => {
-                if let Some(owner) = network.owner() {
-                    release(&mut entry.pool, owner, self.epoch);
-                }
-                entry.left_out.insert(network.name.clone(), left_out);
-            }
-        }
-    }
-
-    /// Why a network is left out now. When it was decided, another reason may have come first; but what is said
-    /// must follow from what is, not from the order in which it came about.
-    fn explain(
-        &self,
-        entry: &Entry,
-        network: &NetworkName,
-        at_the_time: &LeftOut,
-        clashes: &mut Clashes,
-    ) -> LeftOut {
-        let names = Names { networks: &self.networks, ids: &self.ids };
-        let mut now = || {
-            let network = self.networks.get(network)?;
-            let checked = self.web.check(&entry.connect, network, network.id?, &names, clashes);
-            checked.and_then(|()| room(entry, network)).err()
-        };
-        now().unwrap_or_else(|| at_the_time.clone())
-    }
-
-    fn nodes_left_out(&self, entry: &Entry) -> Vec<LeftOut> {
-        let first = entry.pool.owners().find(|owner| matches!(owner, ConnectOwner::Layer3(_)));
-        let network = first.and_then(|owner| self.networks.get(self.ids.get(&owner.network())?));
-        let Some(network) = network else {
-            return Vec::new();
-        };
-        let slots = entry.pool.slots();
-        let subnet = smallest(&entry.connect);
-        let beyond = |node: &&NodeRecord| !entry.pool.nodes_without_link(&[node.id]).is_empty();
-        let without = self.nodes.values().filter(beyond);
-        without.map(|node| LeftOut::node_exhausted(subnet, network, node, slots)).collect()
-    }
-}
-
-fn place(entry: &mut Entry, network: &Network) -> std::result::Result<(), LeftOut> {
-    room(entry, network)?;
-    if let Some(owner) = network.owner() {
-        // `room` has asked the same question, so this cannot be refused.
-        entry.pool.reserve(owner).ok();
-    }
-    Ok(())
-}
-
-/// Whether there is a block or slice for the network.
-fn room(entry: &Entry, network: &Network) -> std::result::Result<(), LeftOut> {
-    let refusal = network.owner().and_then(|owner| entry.pool.refusal(owner));
-    let left_out =
-        |why: RefusalReason| LeftOut::network_exhausted(smallest(&entry.connect), network, &why.to_string());
-    refusal.map_or(Ok(()), |why| Err(left_out(why)))
-}
-
-/// The subnet whose blocks have the fewest links: the one to enlarge.
-fn smallest(connect: &Connect) -> Cidr {
-    let by_size = connect.subnets.iter().min_by_key(|subnet| (subnet.links_per_block(), subnet.blocks()));
-    by_size.unwrap_or(&connect.subnets[0]).cidr()
-}
-
-fn release(pool: &mut ConnectPool, owner: ConnectOwner, epoch: Epoch) {
-    pool.quarantine(owner, epoch);
-    pool.release(owner);
 }
 
 fn blocks(pool: &ConnectPool) -> BTreeMap<ConnectOwner, Vec<Cidr>> {

@@ -59,6 +59,12 @@ impl Network {
         self
     }
 
+    /// Whether the other differs in nothing that decides whether it can be connected.
+    pub(super) fn differs_only_in_labels(&self, other: &Self) -> bool {
+        let relabelled = Self { labels: other.labels.clone(), ..self.clone() };
+        relabelled == *other
+    }
+
     /// Who would have a block or slice for it.
     pub(super) fn owner(&self) -> Option<ConnectOwner> {
         match self.topology {

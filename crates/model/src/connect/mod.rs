@@ -12,6 +12,7 @@ mod input;
 mod manifest;
 mod reason;
 mod select;
+mod settle;
 #[cfg(test)]
 mod tests;
 

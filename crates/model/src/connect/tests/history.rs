@@ -67,6 +67,27 @@ fn another_connection_of_the_same_name() {
     assert_eq!(connections.block(&name("c"), layer3(1)), Some(cidrs(&["172.16.0.0/24"])));
 }
 
+/// Deselection and reselection, where nobody waits, touch nobody else; the answers are those of a restart.
+#[test]
+fn coming_and_going_where_nobody_waits() {
+    let networks: Vec<Network> =
+        (1..=4).map(|id| cudn(&format!("n{id}"), id, &[&format!("10.{id}.0.0/16")])).collect();
+    let connects = [
+        selecting(cnc("one"), &["n1", "n2", "n3"]),
+        on(selecting(cnc("two"), &["n1", "n4"]), &[("10.100.0.0/16", 24)]),
+    ];
+    let mut connections = decide(&networks, &connects);
+    let dirty = connections.delete_network(&networks[0].name);
+    assert_eq!(dirty, Dirty::from([name("one"), name("two")]));
+    // n1 was what the two had in common: now they may connect the same addresses.
+    connections.apply_network(cudn("n4", 4, &["10.3.0.0/16"]));
+    assert_eq!(acceptance(&connections, "one").0, Reason::ValidationSucceeded);
+    assert_eq!(owners(&connections, "two"), [layer3(4)]);
+    connections.apply_network(networks[0].clone());
+    assert_eq!(acceptance(&connections, "one").0, Reason::ValidationSucceeded);
+    assert_eq!(acceptance(&connections, "two").0, Reason::OverlappingNetworkSubnets);
+}
+
 /// Moving between topologies keeps every place.
 #[test]
 fn moving_to_compact_keeps_all_places() {
@@ -84,6 +105,8 @@ fn moving_to_compact_keeps_all_places() {
 enum Event {
     Network(usize, u8),
     NoNetwork(usize),
+    Namespace(usize, bool, Vec<usize>),
+    NoNamespace(usize),
     Connect(usize, Vec<usize>),
     NoConnect(usize),
     Written(usize),
@@ -92,7 +115,7 @@ enum Event {
 
 const NETWORKS: usize = 8;
 
-/// Each network has three shapes, some of which are in the way of other networks.
+/// Each network has four shapes; some are in the way of other networks, two differ in labels alone.
 fn shape(network: usize, shape: u8) -> Network {
     let id = u32::try_from(network).unwrap() + 1;
     let own = format!("10.{id}.0.0/16");
@@ -100,6 +123,7 @@ fn shape(network: usize, shape: u8) -> Network {
     let one = cudn(&format!("n{network}"), id, &[&own]);
     match shape {
         0 => one,
+        3 => Network { labels: labels(&[("team", "a")]), ..one },
         1 => flat(cudn(&format!("n{network}"), id, &[&own])),
         _ => cudn(&format!("n{network}"), id, &[&own, &next]),
     }
@@ -109,14 +133,20 @@ fn connection(number: usize, networks: &[usize]) -> Connect {
     let names: Vec<String> = networks.iter().map(|network| format!("n{network}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let base = [("192.168.0.0/29", 30), ("172.16.0.0/28", 30), ("192.168.0.4/30", 31)][number];
-    let connect = on(selecting(cnc(&format!("c{number}")), &names), &[base]);
+    let mut connect = on(selecting(cnc(&format!("c{number}")), &names), &[base]);
+    if number > 0 {
+        connect.selections.push(Selection::PrimaryUserDefinedNetworks(connected()));
+    }
     Connect { created: i64::try_from(number % 2).unwrap(), ..connect }
 }
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        6 => (0..NETWORKS, 0..3u8).prop_map(|(network, shape)| Event::Network(network, shape)),
+        6 => (0..NETWORKS, 0..4u8).prop_map(|(network, shape)| Event::Network(network, shape)),
         2 => (0..NETWORKS).prop_map(Event::NoNetwork),
+        3 => (0..3usize, any::<bool>(), proptest::collection::vec(0..NETWORKS, 0..3))
+            .prop_map(|(namespace, selected, networks)| Event::Namespace(namespace, selected, networks)),
+        1 => (0..3usize).prop_map(Event::NoNamespace),
         4 => (0..3usize, proptest::collection::vec(0..NETWORKS, 0..6)).prop_map(|(n, networks)| Event::Connect(n, networks)),
         1 => (0..3usize).prop_map(Event::NoConnect),
         2 => (0..3usize).prop_map(Event::Written),
@@ -128,7 +158,14 @@ fn event() -> impl Strategy<Value = Event> {
 #[derive(Debug, Default)]
 struct World {
     networks: BTreeMap<usize, Network>,
+    namespaces: BTreeMap<usize, Namespace>,
     connects: BTreeMap<usize, Connect>,
+}
+
+fn serving(number: usize, selected: bool, networks: &[usize]) -> Namespace {
+    let networks: Vec<Network> = networks.iter().map(|network| shape(*network, 0)).collect();
+    let labels: &[(&str, &str)] = if selected { &[("connected", "yes")] } else { &[] };
+    namespace(&format!("ns{number}"), labels, &networks.iter().collect::<Vec<_>>())
 }
 
 fn apply(world: &mut World, connections: &mut Connections, event: Event) {
@@ -141,6 +178,15 @@ fn apply(world: &mut World, connections: &mut Connections, event: Event) {
         Event::NoNetwork(number) => {
             connections.delete_network(&shape(number, 0).name);
             world.networks.remove(&number);
+        }
+        Event::Namespace(number, selected, networks) => {
+            let namespace = serving(number, selected, &networks);
+            connections.apply_namespace(namespace.clone());
+            world.namespaces.insert(number, namespace);
+        }
+        Event::NoNamespace(number) => {
+            connections.delete_namespace(&serving(number, false, &[]).name);
+            world.namespaces.remove(&number);
         }
         Event::Connect(number, networks) => {
             let connect = match world.connects.get(&number) {
@@ -219,7 +265,8 @@ proptest! {
         }
         let networks: Vec<Network> = world.networks.values().rev().cloned().collect();
         let connects: Vec<Connect> = world.connects.values().rev().cloned().collect();
-        let restarted = decide(&networks, &connects);
+        let namespaces: Vec<Namespace> = world.namespaces.into_values().collect();
+        let restarted = start(&networks, &namespaces, &[], &connects);
         prop_assert_eq!(answers(&restarted), answers(&connections));
     }
 

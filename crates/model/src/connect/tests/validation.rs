@@ -204,6 +204,23 @@ fn p14_the_loser_is_accepted_when_the_winner_goes() {
     assert_eq!(acceptance(&connections, "second").0, Reason::ValidationSucceeded);
 }
 
+/// The same when the winner lets go of the one network that both select, and stays.
+#[test]
+fn the_loser_is_accepted_when_the_winner_lets_go() {
+    let red = udn("red", "net", 1, &["10.1.0.0/16"]);
+    let by_namespace = |connect: Connect, selector| Connect {
+        selections: vec![Selection::PrimaryUserDefinedNetworks(selector)],
+        ..connect
+    };
+    let winner = by_namespace(cnc("a-winner"), connected());
+    let loser = by_namespace(cnc("loser"), Selector::default());
+    let namespaces = [namespace("red", &[("connected", "yes")], &[&red])];
+    let mut connections = start(std::slice::from_ref(&red), &namespaces, &[], &[winner, loser]);
+    assert_eq!(acceptance(&connections, "loser").0, Reason::ConnectSubnetOverlap);
+    connections.apply_namespace(namespace("red", &[], &[&red]));
+    assert_eq!(owners(&connections, "loser"), [layer3(1)]);
+}
+
 /// A network that two connections share must not reach the same addresses through both.
 #[test]
 fn overlap_through_another_connection() {

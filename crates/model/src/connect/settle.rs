@@ -1,0 +1,231 @@
+//! How networks get their places.
+//!
+//! Connections that share a network, directly or through others, are settled together: all their networks take
+//! their turns, incumbents first, and each is checked against those before it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_alloc::{ConnectPool, Epoch, RefusalReason};
+use causeway_types::{Cidr, ConnectName, ConnectOwner, NetworkId, NetworkName};
+
+use super::check::{Clashes, Names};
+use super::engine::{Change, Connections, Dirty, Entry};
+use super::input::{Connect, Network, NodeRecord};
+use super::reason::LeftOut;
+
+/// Who has a place, and who has one but has changed since, comes before who has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Incumbent,
+    Changed,
+    Newcomer,
+}
+
+/// Who asks for a place first.
+type Turn = (Standing, i64, ConnectName, NetworkId);
+
+impl Connections {
+    /// All connections that share a selected network with these, directly or through others.
+    pub(super) fn component(&self, from: Dirty) -> Dirty {
+        if self.entries.len() <= 1 {
+            return from;
+        }
+        let mut by_network: BTreeMap<&NetworkName, Vec<&ConnectName>> = BTreeMap::new();
+        for (name, entry) in &self.entries {
+            for network in &entry.selected {
+                by_network.entry(network).or_default().push(name);
+            }
+        }
+        let mut reached = Dirty::new();
+        let mut open: Vec<&ConnectName> = from.iter().collect();
+        while let Some(name) = open.pop() {
+            if reached.insert(name.clone()) {
+                let networks = self.entries.get(name).into_iter().flat_map(|entry| &entry.selected);
+                open.extend(networks.filter_map(|network| by_network.get(network)).flatten());
+            }
+        }
+        reached
+    }
+
+    pub(super) fn settle(&mut self, dirty: Dirty) -> Dirty {
+        self.settle_after(dirty, None)
+    }
+
+    /// Decides about these connections, and all that share a network with them, from what they select and hold.
+    /// A network that has changed must not push out another by growing into its addresses.
+    pub(super) fn settle_after(&mut self, dirty: Dirty, changed: Option<&NetworkName>) -> Dirty {
+        if dirty.is_empty() {
+            return dirty;
+        }
+        let component = self.component(dirty);
+        self.web.forget(&component);
+        self.clashes.clear();
+        let mut turns = Vec::new();
+        for name in &component {
+            self.let_go(name);
+            turns.extend(self.turns(name, changed));
+        }
+        turns.sort();
+        for turn in turns {
+            self.admit(&turn.2, turn.3);
+        }
+        component
+    }
+
+    /// Gives back the places of networks that are no longer selected, or of all if the connection is refused.
+    fn let_go(&mut self, name: &ConnectName) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        entry.left_out.clear();
+        let selected = entry.selected.iter().filter_map(|name| self.networks.get(name));
+        let wanted: BTreeSet<ConnectOwner> = match entry.refused {
+            Some(_) => BTreeSet::new(),
+            None => selected.filter_map(Network::owner).collect(),
+        };
+        let gone: Vec<ConnectOwner> = entry.pool.owners().filter(|owner| !wanted.contains(owner)).collect();
+        for owner in gone {
+            release(&mut entry.pool, owner, self.epoch);
+        }
+    }
+
+    /// When each selected network of a connection has its turn: those with a place first.
+    fn turns(&self, name: &ConnectName, changed: Option<&NetworkName>) -> Vec<Turn> {
+        let Some(entry) = self.entries.get(name).filter(|entry| entry.refused.is_none()) else {
+            return Vec::new();
+        };
+        let turn = |network: &Network| match self.turn(entry, network)? {
+            (Standing::Incumbent, age, name, id) if changed == Some(&network.name) => {
+                Some((Standing::Changed, age, name, id))
+            }
+            turn => Some(turn),
+        };
+        let selected = entry.selected.iter().filter_map(|name| self.networks.get(name));
+        selected.filter_map(turn).collect()
+    }
+
+    /// Connections begin or cease to select networks. A newcomer cannot help anybody who was left out, and who
+    /// leaves cannot if nobody is; otherwise everybody gets another chance.
+    pub(super) fn update(&mut self, change: Change) -> Dirty {
+        let dirty = change.connects();
+        let waiting =
+            !change.added.is_empty() || self.entries.values().any(|entry| !entry.left_out.is_empty());
+        if waiting && !change.removed.is_empty() {
+            return self.settle(&dirty | &self.selecting(&change.removed));
+        }
+        for (connect, network) in &change.removed {
+            self.leave(connect, network);
+        }
+        self.take_in(&change.added);
+        dirty
+    }
+
+    /// Who else selects these networks: it may have been the one that left who was in their way.
+    fn selecting(&self, removed: &[(ConnectName, NetworkName)]) -> Dirty {
+        let selects = |entry: &&Entry| removed.iter().any(|(_, network)| entry.selected.contains(network));
+        self.entries.values().filter(selects).map(|entry| entry.connect.name.clone()).collect()
+    }
+
+    fn leave(&mut self, connect: &ConnectName, network: &NetworkName) {
+        let Some(network) = self.networks.get(network) else { return };
+        if let Some(id) = network.id {
+            self.web.leave(connect, network, id);
+        }
+        if let Some((entry, owner)) = self.entries.get_mut(connect).zip(network.owner()) {
+            release(&mut entry.pool, owner, self.epoch);
+        }
+    }
+
+    fn take_in(&mut self, added: &[(ConnectName, NetworkName)]) {
+        let turn = |(connect, network): &(ConnectName, NetworkName)| {
+            let entry = self.entries.get(connect).filter(|entry| entry.refused.is_none())?;
+            self.turn(entry, self.networks.get(network)?)
+        };
+        let mut turns: Vec<Turn> = added.iter().filter_map(turn).collect();
+        turns.sort();
+        for turn in turns {
+            self.admit(&turn.2, turn.3);
+        }
+    }
+
+    fn turn(&self, entry: &Entry, network: &Network) -> Option<Turn> {
+        let standing = match network.owner() {
+            Some(owner) if entry.pool.holds(owner) => Standing::Incumbent,
+            _ => Standing::Newcomer,
+        };
+        Some((standing, entry.connect.created, entry.connect.name.clone(), network.id?))
+    }
+
+    fn admit(&mut self, name: &ConnectName, id: NetworkId) {
+        let Some(network) = self.ids.get(&id).and_then(|name| self.networks.get(name)) else { return };
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        let names = Names { networks: &self.networks, ids: &self.ids };
+        let checked = self.web.check(&entry.connect, network, id, &names, &mut self.clashes);
+        match checked.and_then(|()| place(entry, network)) {
+            Ok(()) => self.web.join(&entry.connect, network, id),
+            Err(left_out) => {
+                if let Some(owner) = network.owner() {
+                    release(&mut entry.pool, owner, self.epoch);
+                }
+                entry.left_out.insert(network.name.clone(), left_out);
+            }
+        }
+    }
+
+    /// Why a network is left out now. When it was decided, another reason may have come first; but what is said
+    /// must follow from what is, not from the order in which it came about.
+    pub(super) fn explain(
+        &self,
+        entry: &Entry,
+        network: &NetworkName,
+        at_the_time: &LeftOut,
+        clashes: &mut Clashes,
+    ) -> LeftOut {
+        let names = Names { networks: &self.networks, ids: &self.ids };
+        let mut now = || {
+            let network = self.networks.get(network)?;
+            let checked = self.web.check(&entry.connect, network, network.id?, &names, clashes);
+            checked.and_then(|()| room(entry, network)).err()
+        };
+        now().unwrap_or_else(|| at_the_time.clone())
+    }
+
+    pub(super) fn nodes_left_out(&self, entry: &Entry) -> Vec<LeftOut> {
+        let first = entry.pool.owners().find(|owner| matches!(owner, ConnectOwner::Layer3(_)));
+        let network = first.and_then(|owner| self.networks.get(self.ids.get(&owner.network())?));
+        let Some(network) = network else {
+            return Vec::new();
+        };
+        let slots = entry.pool.slots();
+        let subnet = smallest(&entry.connect);
+        let beyond = |node: &&NodeRecord| !entry.pool.nodes_without_link(&[node.id]).is_empty();
+        let without = self.nodes.values().filter(beyond);
+        without.map(|node| LeftOut::node_exhausted(subnet, network, node, slots)).collect()
+    }
+}
+
+fn place(entry: &mut Entry, network: &Network) -> Result<(), LeftOut> {
+    room(entry, network)?;
+    if let Some(owner) = network.owner() {
+        // `room` has asked the same question, so this cannot be refused.
+        entry.pool.reserve(owner).ok();
+    }
+    Ok(())
+}
+
+/// Whether there is a block or slice for the network.
+fn room(entry: &Entry, network: &Network) -> Result<(), LeftOut> {
+    let refusal = network.owner().and_then(|owner| entry.pool.refusal(owner));
+    let left_out =
+        |why: RefusalReason| LeftOut::network_exhausted(smallest(&entry.connect), network, &why.to_string());
+    refusal.map_or(Ok(()), |why| Err(left_out(why)))
+}
+
+/// The subnet whose blocks have the fewest links: the one to enlarge.
+fn smallest(connect: &Connect) -> Cidr {
+    let by_size = connect.subnets.iter().min_by_key(|subnet| (subnet.links_per_block(), subnet.blocks()));
+    by_size.unwrap_or(&connect.subnets[0]).cidr()
+}
+
+fn release(pool: &mut ConnectPool, owner: ConnectOwner, epoch: Epoch) {
+    pool.quarantine(owner, epoch);
+    pool.release(owner);
+}
