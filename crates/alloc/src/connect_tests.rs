@@ -91,7 +91,7 @@ fn d07_d08_construction() {
     assert_eq!(take(&mut six_first, layer3(1)), "192.168.0.0/24 + fd00::/120");
 }
 
-/// cnc-cases E01, E02, E04, E05, E07, E08, E16 (where upstream's families drift apart, ours do not).
+/// cnc-cases E01, E02, E04, E05, E07, E08, E11 (not rotated), E16 (where upstream's families drift apart, ours do not).
 #[test]
 fn e01_to_e16_layer3_blocks() {
     let mut four = transit(&[("192.168.0.0/16", 24)]);
@@ -108,6 +108,11 @@ fn e01_to_e16_layer3_blocks() {
     );
     let mut unequal = transit(&[("192.168.0.0/16", 24), ("fd01::/64", 120)]);
     assert_eq!(take(&mut unequal, layer3(1)), "192.168.0.0/24 + fd01::/120");
+    let mut halves = transit(&[("192.168.0.0/16", 25)]);
+    assert_eq!(
+        [1, 2, 3].map(|id| take(&mut halves, layer3(id))),
+        ["192.168.0.0/25", "192.168.0.128/25", "192.168.1.0/25"]
+    );
 }
 
 /// cnc-cases E13 (17th fails), E17 (the smaller family decides, nothing leaks), P02.
@@ -129,7 +134,7 @@ fn e13_e17_p02_no_block_left() {
     assert_eq!(tiny.nodes_without_link(&[node(2)]), [node(2)], "one link per block is number 0");
 }
 
-/// cnc-cases F01, F02, F05, F07, F08: the lowest free index, not the next.
+/// cnc-cases F01, F02, F04, F05, F07, F08, H02: the lowest free index, not the next.
 #[test]
 fn f01_to_f08_release_and_reuse() {
     let mut pool = dual();
@@ -140,6 +145,12 @@ fn f01_to_f08_release_and_reuse() {
     assert_eq!(take(&mut pool, layer3(3)), "192.168.0.0/24 + fd00::/120");
     assert_eq!(take(&mut pool, layer3(4)), "192.168.2.0/24 + fd00::200/120");
     assert_eq!(take(&mut pool, layer3(2)), "192.168.1.0/24 + fd00::100/120");
+    take(&mut pool, layer2(1));
+    take(&mut pool, layer2(2));
+    pool.release(layer3(3));
+    pool.release(layer2(1));
+    assert_eq!(take(&mut pool, layer3(5)), "192.168.0.0/24 + fd00::/120");
+    assert_eq!(take(&mut pool, layer2(3)), "192.168.3.0/31 + fd00::300/127");
 }
 
 /// cnc-cases G01, G02, G04, G05, G07, G08, H01; G19, G20 rotate bytes, ours count linearly.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use causeway_types::{Cidr, ConnectOwner, Family, NodeId};
+use causeway_types::{Cidr, ConnectOwner, Family, Mac, NodeId};
 
 use crate::RefusalReason;
 
@@ -50,6 +50,13 @@ pub enum Error {
     NoInfrastructure { cidr: Cidr },
     #[error("gateway {gateway} is not an address that a router can have in {cidr}")]
     Gateway { cidr: Cidr, gateway: IpAddr },
+
+    #[error("MAC address already in use: {mac} belongs to {holder}")]
+    MacTaken { mac: Mac, holder: String },
+    #[error("{owner} already has MAC address {mac}")]
+    MacHeld { owner: String, mac: Mac },
+    #[error("MAC address {0} is not that of a single port: choose one whose first byte is even")]
+    MacGroup(Mac),
 
     #[error("{cidr} cannot be split into /{prefix} host subnets")]
     HostPrefix { cidr: Cidr, prefix: u8 },

@@ -329,9 +329,9 @@ mod tests {
         assert_eq!(ids.reserve(&network("more")), Ok(id(8)));
     }
 
-    /// udn-cases F010, F013; cnc-cases J01, J02, J05, J07.
+    /// udn-cases F010, F013; cnc-cases J01, J02, J04, J05, J07. One owner has one key, so nobody asks for several.
     #[test]
-    fn f010_f013_j01_j05_j07_dynamic_keys() {
+    fn f010_f013_j01_to_j07_dynamic_keys() {
         let mut keys = TunnelKeys::new();
         assert_eq!(keys.free(), 61_437);
         assert_eq!(keys.reserve(&transit("a")).unwrap().get(), 16_715_779);

@@ -12,6 +12,7 @@ mod error;
 mod host_subnet;
 mod ids;
 mod interval;
+mod macs;
 mod pool;
 mod reuse;
 
@@ -23,5 +24,6 @@ pub use error::{Error, Result};
 pub use host_subnet::{HostRange, HostSubnets};
 pub use ids::{IdRecord, Ids, KeyOwner, LostId, NetworkIds, NodeIds, PodTunnelIds, TunnelKeys};
 pub use interval::IntervalSet;
+pub use macs::Macs;
 pub use pool::{Claim, Epoch, Fit, Lost, NumberPool, Record, Refused, Seniority};
 pub use reuse::Reuse;

@@ -306,9 +306,9 @@ mod tests {
         assert!("10.0.0.0".parse::<Cidr>().is_err());
     }
 
-    /// cnc-cases L05, L08, L10, L11, L13: block numbers count linearly, in either family.
+    /// cnc-cases L05, L07, L08, L10, L11, L13, L14: block numbers count linearly, in either family.
     #[test]
-    fn l05_l08_l10_l11_l13_block_numbers() {
+    fn l05_to_l14_block_numbers() {
         let table = [
             ("172.16.0.0/12", "172.16.0.0/20", 0),
             ("172.16.0.0/12", "172.20.0.0/20", 64),
@@ -317,6 +317,7 @@ mod tests {
             ("2001:db8:cafe::/120", "2001:db8:cafe::a0/124", 10),
             ("10.50.0.0/16", "10.50.48.0/20", 3),
             ("10.0.16.0/20", "10.0.17.128/26", 6),
+            ("172.16.0.0/14", "172.18.8.0/22", 130),
         ];
         for (parent, block, number) in table {
             let (parent, block) = (cidr(parent), cidr(block));

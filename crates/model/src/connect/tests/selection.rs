@@ -161,3 +161,26 @@ fn w07_networks_are_deleted() {
     assert_eq!(owners(&connections, "c"), []);
     assert_eq!(connections.slots(&name("c")), None, "nothing was ever written");
 }
+
+/// cnc-cases O01, O02, O07: who hears of an event.
+#[test]
+fn o01_o02_o07_who_hears_of_an_event() {
+    let (red, blue) = (udn("red", "net", 1, &["10.1.0.0/16"]), cudn("blue", 2, &["10.2.0.0/16"]));
+    let connects = [by_namespace(cnc("by-namespace")), on(cnc("by-label"), &[("172.16.0.0/16", 24)])];
+    let plain = namespace("red", &[], &[&red]);
+    let mut connections = start(&[red.clone(), blue], std::slice::from_ref(&plain), &[], &connects);
+    let nobody = Dirty::new();
+    assert_eq!(connections.apply_connect(connects[0].clone()), Ok(nobody.clone()), "unchanged");
+    assert_eq!(
+        connections.apply_network(cudn("other", 3, &["10.3.0.0/16"])),
+        Dirty::from([name("by-label")])
+    );
+    let unlabelled = Network { labels: labels(&[]), ..cudn("more", 4, &["10.4.0.0/16"]) };
+    assert_eq!(connections.apply_network(unlabelled), nobody, "never matched");
+    let labelled = namespace("red", &[("connected", "yes")], &[&red]);
+    assert_eq!(connections.apply_namespace(labelled), Dirty::from([name("by-namespace")]));
+    assert_eq!(connections.apply_namespace(namespace("default", &[("connected", "yes")], &[])), nobody);
+    assert_eq!(connections.delete_namespace(&plain.name), Dirty::from([name("by-namespace")]));
+    assert_eq!(connections.delete_namespace(&plain.name), nobody);
+    assert_eq!(connections.delete_connect(&name("gone")), nobody);
+}
