@@ -132,8 +132,7 @@ spec:
     let flat = ObjectName::new("flat").unwrap();
     let intent = intent::Network::of_cluster_udn(&flat, &object.spec).unwrap();
     let config =
-        ClusterConfig::new(cidrs(&["10.244.0.0/16"]), cidrs(&["10.96.0.0/16"]), NodeId::new(1001).unwrap())
-            .unwrap();
+        ClusterConfig::new(cidrs(&["10.244.0.0/16"]), cidrs(&["10.96.0.0/16"]), NodeId::new(1001).unwrap());
     let origin = NetworkOrigin::Cluster(flat);
     let network = Network::of(&intent, &config, origin, None, BTreeMap::new());
     assert_eq!(network.subnets, cidrs(&["100.88.0.0/16"]));
