@@ -309,14 +309,16 @@ impl AtomSeed<'_> {
     }
 
     fn tagged<'de, A: SeqAccess<'de>>(&self, tag: &str, seq: &mut A) -> Result<Atom, A::Error> {
-        let text = seq.next_element::<Text<'de>>()?;
-        match (tag, self.ty, text) {
-            ("uuid", AtomicType::Uuid, Some(Text(text))) => Uuid::try_parse(&text)
-                .map(Atom::Uuid)
-                .map_err(|e| A::Error::custom(format!("bad UUID {text:?}: {e}"))),
-            ("named-uuid", AtomicType::Uuid, Some(Text(text))) => Ok(Atom::Named(text.as_ref().into())),
-            _ => Err(self.wrong(&format!("{tag:?} value"))),
+        let wrong = || self.wrong(&format!("{tag:?} value"));
+        if self.ty != AtomicType::Uuid || !matches!(tag, "uuid" | "named-uuid") {
+            return Err(wrong());
         }
+        let Text(text) = seq.next_element::<Text<'de>>()?.ok_or_else(wrong)?;
+        if tag == "named-uuid" {
+            return Ok(Atom::Named(text.as_ref().into()));
+        }
+        let uuid = Uuid::try_parse(&text);
+        uuid.map(Atom::Uuid).map_err(|e| A::Error::custom(format!("bad UUID {text:?}: {e}")))
     }
 }
 
