@@ -20,7 +20,7 @@ fn p20_a_failed_write_leaks_nothing() {
     assert_eq!(owners(&connections, "c"), [layer3(1)]);
 }
 
-/// cnc-cases F01, V11, DESIGN's reuse: the freed block waits until every zone has cleared it.
+/// cnc-cases F01, V11: the freed block waits until every zone has cleared it.
 #[test]
 fn f01_v11_a_freed_block_waits_for_all_zones() {
     let networks = [cudn("a", 1, &["10.1.0.0/16"]), cudn("b", 2, &["10.2.0.0/16"])];
