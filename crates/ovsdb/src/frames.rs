@@ -98,6 +98,10 @@ impl Frames {
             }
             let byte = input[at];
             at += 1;
+            if self.depth == 0 && !self.begins(byte)? {
+                kept = at;
+                continue;
+            }
             match byte {
                 b'"' => self.open_string(at - 1 - kept),
                 b':' => self.note_key(),
@@ -114,13 +118,9 @@ impl Frames {
                 b'}' | b']' => {
                     self.take(&input[kept..at])?;
                     kept = at;
-                    self.close(byte, sink)?;
+                    self.close(sink)?;
                 }
-                _ if self.depth > 0 => {}
-                b' ' | b'\n' | b'\r' | b'\t' => kept = at,
-                other => {
-                    return Err(Error::Frame(format!("a message begins with byte 0x{other:02x}, want '{{'")));
-                }
+                _ => {}
             }
         }
         self.take(&input[kept..])
@@ -129,6 +129,15 @@ impl Frames {
     /// Whether nothing of a message has arrived yet.
     pub fn is_empty(&self) -> bool {
         self.depth == 0
+    }
+
+    /// Between messages: whether one begins here.
+    fn begins(&self, byte: u8) -> Result<bool, Error> {
+        match byte {
+            b'{' => Ok(true),
+            b' ' | b'\n' | b'\r' | b'\t' => Ok(false),
+            other => Err(Error::Frame(format!("a message begins with byte 0x{other:02x}, want '{{'"))),
+        }
     }
 
     fn skip_text(&mut self, input: &[u8], at: usize, kept: usize) -> usize {
@@ -163,12 +172,6 @@ impl Frames {
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        if self.depth == 0 {
-            return Err(Error::Frame("text between messages".into()));
-        }
         let target = if self.in_row.is_some() { &mut self.row } else { &mut self.frame };
         if target.len() + bytes.len() > self.max {
             return Err(Error::Oversized { limit: self.max });
@@ -178,9 +181,6 @@ impl Frames {
     }
 
     fn open(&mut self, byte: u8) -> Result<(), Error> {
-        if self.depth == 0 && byte == b'[' {
-            return Err(Error::Frame("a message is an array, want an object".into()));
-        }
         if self.depth == MAX_DEPTH {
             return Err(Error::Frame(format!("nested deeper than {MAX_DEPTH} levels")));
         }
@@ -219,10 +219,7 @@ impl Frames {
         self.frame.get(start + 1..end).unwrap_or_default()
     }
 
-    fn close(&mut self, byte: u8, sink: &mut dyn FnMut(Piece<'_>) -> Result<(), Error>) -> Result<(), Error> {
-        if self.depth == 0 {
-            return Err(Error::Frame(format!("a message begins with '{}'", byte as char)));
-        }
+    fn close(&mut self, sink: &mut dyn FnMut(Piece<'_>) -> Result<(), Error>) -> Result<(), Error> {
         self.depth -= 1;
         if let Some((around, uuid)) = self.in_row {
             if self.depth == around {
@@ -326,8 +323,10 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_refused() {
-        for bad in ["GET / HTTP/1.1", "[1]", "}", "\"x\"", "\u{16}\u{3}\u{1}"] {
-            assert!(matches!(cut(bad.as_bytes(), &[1], 1000), Err(Error::Frame(_))), "{bad}");
+        for bad in ["GET / HTTP/1.1", "[1]", "}", "\"x\"", ": {}", "\"\" {}", "{},{}", "\u{16}\u{3}\u{1}"] {
+            for size in [1, 100] {
+                assert!(matches!(cut(bad.as_bytes(), &[size], 1000), Err(Error::Frame(_))), "{bad}");
+            }
         }
         assert!(matches!(cut("{\"a\":[".repeat(200).as_bytes(), &[9], 10_000), Err(Error::Frame(_))));
     }
