@@ -1,6 +1,7 @@
 //! The Kubernetes side of Causeway, without Kubernetes: custom resources, annotations, conditions and intent.
 
 pub mod annotations;
+pub mod conditions;
 pub mod crd;
 mod error;
 pub mod install;

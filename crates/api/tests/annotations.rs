@@ -1,5 +1,7 @@
 //! Annotations: what everybody writes is read, what we write is stable, what is wrong is named.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
+
 use std::collections::BTreeMap;
 
 use causeway_api::annotations::{

@@ -1,5 +1,7 @@
 //! The checked-in YAML is what this crate prints. `CAUSEWAY_RECORD=1` writes it anew.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
+
 use causeway_api::install::{Installation, policies, roles};
 use causeway_api::print::yaml;
 use causeway_api::schema::{CrdSet, crds, crds_json, crds_yaml};

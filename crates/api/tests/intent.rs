@@ -1,5 +1,7 @@
 //! What manifests mean, and what speaks against them. Ids are those of the case catalogues.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
+
 mod support;
 
 use std::collections::BTreeSet;
@@ -11,7 +13,9 @@ use causeway_api::intent::{
     VrfClaim, changes, name_clashes, overlapping_pair, vrf_clashes,
 };
 use causeway_api::nad::{Attachment, read};
-use causeway_types::{Cidr, ConnectName, NamespaceName, NetworkName, NodeId, NodeName, ObjectName, VrfName};
+use causeway_types::{
+    Cidr, ConnectName, NamespaceName, NetworkId, NetworkName, NodeId, NodeName, ObjectName, VrfName,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{Kind, judge_one};
@@ -236,6 +240,32 @@ fn transit_subnets_stop_at_the_end() {
     let network = layer2(json!({"role": "Primary", "subnets": ["255.255.0.0/16"]}));
     let last = ClusterConfig { transit_subnets: vec![cidr("255.255.0.0/16")], ..cluster() };
     assert_eq!(network.effective_transit_subnets(&last), [cidr("255.255.0.0/16")]);
+}
+
+/// udn-cases C035, C038. The generated name is `udn-<id>-vrf`.
+#[test]
+fn vrf_names_are_chosen_and_checked() {
+    let network = |name: &str, vrf: Option<&str>| {
+        let spec: ClusterUserDefinedNetworkSpec = serde_json::from_value(
+            json!({"namespaceSelector": {}, "vrf": vrf, "template": {"topology": "Layer2", "role": "Primary", "subnets": ["10.0.0.0/24"]}}),
+        )
+        .unwrap();
+        Network::of_cluster_udn(&ObjectName::new(name).unwrap(), &spec).unwrap()
+    };
+    let vrf = |name: &str, vrf: Option<&str>| {
+        network(name, vrf).vrf_name(NetworkId::new(7).unwrap()).unwrap().to_string()
+    };
+    assert_eq!(vrf("blue", None), "blue");
+    assert_eq!(vrf("blue", Some("red")), "red");
+    assert_eq!(vrf("a-name-of-16-chr", None), "udn-7-vrf");
+    assert_eq!(vrf("default", None), "udn-7-vrf");
+    for reserved in ["eth0", "br-int"] {
+        assert_eq!(first(&network(reserved, None)).0, Reason::InvalidVrfName, "{reserved}");
+        assert_eq!(network(reserved, Some("fine")).problems(&cluster()), []);
+    }
+    for odd in ["vrf-x", "a b", "ovn-k8s-mp0"] {
+        assert_eq!(first(&network("blue", Some(odd))).0, Reason::InvalidVrfName, "{odd}");
+    }
 }
 
 /// udn-cases C037.

@@ -1,5 +1,7 @@
 //! NADs: what we write, and what we make of what others have written. Ids are those of the case catalogue for networks.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
+
 use std::collections::BTreeMap;
 
 use causeway_api::annotations::keys;

@@ -1,5 +1,7 @@
 //! The same cases on a real API server, and what only a real one can show: policies, roles, columns, documentation.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
+
 mod support;
 
 use std::collections::BTreeMap;

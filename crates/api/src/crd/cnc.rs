@@ -160,7 +160,7 @@ pub struct ClusterNetworkConnectStatus {
     /// Success: everything selected is connected on every node. Failure: something is not; the conditions say what.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<StatusType>,
-    /// Accepted: whether the selected networks can be connected. Ready-In-Zone-<node>: whether that node has
+    /// Accepted: whether the selected networks can be connected. `Ready-In-Zone-<node>`: whether that node has
     /// done it. Beyond 100 nodes only failing nodes are listed, and Ready sums up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]

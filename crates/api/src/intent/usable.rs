@@ -1,6 +1,6 @@
 //! Subnets that are valid and still of no use.
 
-use causeway_types::{Cidr, Family, join_address};
+use causeway_types::{Cidr, Family, NetworkId, join_address};
 
 use super::cluster::ClusterConfig;
 use super::network::{Network, PodSubnet};
@@ -15,6 +15,8 @@ impl Network {
         self.check_excluded(&mut problems);
         problems.0.extend(self.overlap(cluster));
         self.check_join(cluster, &mut problems);
+        // Which id it will be makes no difference to whether there is a name.
+        problems.0.extend(self.vrf_name(NetworkId::FIRST).err().filter(|_| self.is_primary()));
         if self.persistent_ips && !cluster.persistent_ips {
             let message = "allowPersistentIPs is set but persistentIPs is Disabled";
             problems.add(Reason::PersistentIpsDisabled, message);

@@ -2,9 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use causeway_types::{NetworkName, VrfName};
+use causeway_types::{NetworkId, NetworkName, NetworkOrigin, VrfName};
 
+use super::network::Network;
 use super::problem::{Problem, Reason};
+
+impl Network {
+    /// The name of the network's VRF: the one that is written, else the name of its ClusterUserDefinedNetwork where
+    /// a device can have it, else one made from the id.
+    ///
+    /// # Errors
+    /// [`Reason::InvalidVrfName`] when no device may have the name.
+    pub fn vrf_name(&self, id: NetworkId) -> Result<VrfName, Problem> {
+        let origin = self.name.origin();
+        let cluster_udn = match &origin {
+            NetworkOrigin::Cluster(name) => Some(name),
+            _ => None,
+        };
+        VrfName::of(self.vrf.as_deref(), cluster_udn, id)
+            .map_err(|error| Problem::new(Reason::InvalidVrfName, error.to_string()))
+    }
+}
 
 /// A network and the name of its VRF. Claims are compared by age, then by the network's name.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -187,6 +187,12 @@ fn long_cases() -> Vec<Written> {
         let subnet = |i: usize| json!({"cidr": format!("10.{}.{}.0/24", i / 256, i % 256), "hostSubnet": 28});
         json!({"role": "Primary", "subnets": (0..count).map(subnet).collect::<Vec<_>>()})
     };
+    // Texts as long as they get, which the server's cost budget feels.
+    let ipv6 = |count: usize| {
+        let subnet =
+            |i: usize| json!({"cidr": format!("fd00:1111:2222:{:04x}:0000:0000:0000:0000/63", 2 * i)});
+        json!({"role": "Primary", "subnets": (0..count).map(subnet).collect::<Vec<_>>()})
+    };
     let list = |field: &str, count: usize| {
         let subnet = |i: usize| format!("10.0.{i}.0/28");
         json!({"role": "Primary", "subnets": ["10.0.0.0/16"], field: (0..count).map(subnet).collect::<Vec<_>>()})
@@ -220,6 +226,9 @@ fn long_cases() -> Vec<Written> {
         {"id": "udn-A047", "layer3": layer3(401), "reject": "Too many: 401: must have at most 400 items"},
         {"id": "udn-A047-400+", "layer3": layer3(400)},
         {"id": "udn-A047-append+", "layer3": layer3(399), "then": layer3(400)},
+        {"id": "udn-A047-ipv6-200+", "layer3": ipv6(200)},
+        {"id": "udn-A047-ipv6-400+", "layer3": ipv6(400)},
+        {"id": "udn-A047-ipv6-append+", "layer3": ipv6(399), "then": ipv6(400)},
         {"id": "udn-A031-reserved", "layer2": list("reservedSubnets", 26),
          "reject": "Too many: 26: must have at most 25 items"},
         {"id": "udn-A031-reserved-25+", "layer2": list("reservedSubnets", 25)},
