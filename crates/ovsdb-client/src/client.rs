@@ -187,7 +187,8 @@ impl Client {
         self.waiting.pop_front().or_else(|| self.session.next_event().map(ClientEvent::Session))
     }
 
-    fn flush(&mut self) {
+    /// Puts requests on their way; waiting for events does so too.
+    pub fn flush(&mut self) {
         if let Io::Open(link) = &self.io
             && let Some(bytes) = self.session.take_output()
         {

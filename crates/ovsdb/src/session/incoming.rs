@@ -281,10 +281,9 @@ impl Session {
                 "the server is cut off from the other servers of {database}"
             )));
         }
-        if is(&row, "model", "clustered".into()) {
-            if self.config.leader_only && is(&row, "leader", false.into()) {
-                return Err(Error::Unusable(format!("the server is not the leader of {database}")));
-            }
+        let follows = is(&row, "model", "clustered".into()) && is(&row, "leader", false.into());
+        if self.config.leader_only && follows {
+            return Err(Error::Unusable(format!("the server is not the leader of {database}")));
         }
         Ok(())
     }
