@@ -4,7 +4,7 @@
 
 mod support;
 
-use kube_core::cel::cel;
+use kube_cel::cel;
 use serde_json::Value;
 use support::{Case, Kind, as_wanted, cases, judge, structural};
 

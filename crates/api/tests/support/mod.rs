@@ -9,7 +9,7 @@ use causeway_api::schema::{
     cluster_network_connect, cluster_user_defined_network, rules, rules::Rule, schema_of,
     user_defined_network,
 };
-use kube_core::cel::Validator;
+use kube_cel::Validator;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::Path;
