@@ -285,3 +285,27 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remotes_are_tried_in_turn_then_after_pauses_that_double() {
+        let remotes = Remote::list("unix:/a,unix:/b").unwrap();
+        let mut config = ClientConfig::new(SessionConfig::new("D"), remotes);
+        config.retry_max = Duration::from_millis(150);
+        let mut client = Client::new(config);
+        let attempts: Vec<(String, u128)> = (0..8)
+            .map(|_| {
+                let remote = client.at_remote().to_string();
+                client.fail("no".into());
+                (remote, client.pause().as_millis())
+            })
+            .collect();
+        let pauses = [0, 50, 50, 100, 100, 150, 150, 150];
+        let want: Vec<(String, u128)> =
+            ["unix:/a", "unix:/b"].iter().cycle().map(|r| (*r).to_owned()).zip(pauses).collect();
+        assert_eq!(attempts, want);
+    }
+}

@@ -180,3 +180,17 @@ async fn a_server_cut_off_from_its_cluster_is_not_used() {
     synced(&mut client).await;
     write(&mut client, 1).await;
 }
+
+#[tokio::test]
+async fn a_relay_is_used_once_it_has_its_source() {
+    let mut source = server();
+    source.kill();
+    let relay = source.relay("Lab");
+    let mut client = Client::new(config(&relay.remote()));
+    let reason = disconnected(&mut client).await;
+    assert!(reason.contains("cut off from the other servers of Lab"), "{reason}");
+    source.serve();
+    synced(&mut client).await;
+    done(&mut client, vec![thing(1)]).await;
+    assert_eq!(database(&mut start(config(&source.remote())).await).await, image(client.replica()));
+}

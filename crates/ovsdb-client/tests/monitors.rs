@@ -331,6 +331,7 @@ async fn the_index_and_the_parents_follow_the_rows() {
             rows
         };
         assert_eq!(range(&client, "net:a:"), [1, 3]);
+        assert_eq!(client.replica().index_key(thing, id(3)).unwrap(), "net:a:2");
         assert_eq!(parents(&client, 12), [1, 2]);
         let ops = vec![
             update(3, [("name", "net:b:0".into())]),

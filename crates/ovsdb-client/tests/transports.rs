@@ -8,6 +8,7 @@ use causeway_testing::{OvsdbServer, loopback, schema_file};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use support::*;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
@@ -143,6 +144,23 @@ async fn ssl_refuses_strangers_on_both_sides_and_says_why() {
 }
 
 #[tokio::test]
+async fn an_attempt_and_a_wait_for_the_replica_have_limits() {
+    let authority = Authority::new("ours");
+    let (server, remote) = tls_server(&authority.files("server"));
+    server.signal("STOP");
+    let mut config = tls_config(&remote, Some(authority.files("client")));
+    config.connect_limit = Duration::from_millis(100);
+    let mut client = Client::new(config);
+    let reason = disconnected(&mut client).await;
+    assert_eq!(reason, "no connection within 100ms");
+    let reason = client.synced(Duration::from_millis(300)).await.unwrap_err();
+    assert!(reason.contains(&remote), "{reason}");
+    server.signal("CONT");
+    client.synced(PATIENCE).await.unwrap();
+    works(&mut client).await;
+}
+
+#[tokio::test]
 async fn a_silent_server_is_given_up_over_tcp_and_left_alone_over_unix() {
     let address = loopback();
     let server = OvsdbServer::start_with(&lab(), &[&format!("--remote=ptcp:6640:{address}")]);
@@ -158,7 +176,7 @@ async fn a_silent_server_is_given_up_over_tcp_and_left_alone_over_unix() {
     for _ in 0..2 {
         let reason = disconnected(&mut tcp).await;
         assert!(reason.contains("no answer to an echo request"), "{reason}");
-        let quiet = tokio::time::timeout(std::time::Duration::ZERO, unix.next()).await;
+        let quiet = tokio::time::timeout(Duration::ZERO, unix.next()).await;
         assert!(quiet.is_err(), "{quiet:?}");
     }
     server.signal("CONT");

@@ -441,6 +441,7 @@ impl Sent {
         &self,
         json: &str,
         schema: Option<&DatabaseSchema>,
+        interner: &Interner,
     ) -> Result<Result<Vec<OpResult>, TxnError>, Error> {
         let raw: Vec<Option<RawResult<'_>>> =
             serde_json::from_str(json).map_err(Error::json("transaction result"))?;
@@ -453,7 +454,7 @@ impl Sent {
                 return Ok(Err(self.failure(at, error, details)));
             }
             let table = self.summaries.get(at).map(|s| s.1.as_ref()).unwrap_or_default();
-            let rows = result.rows.map(|rows| select_rows(rows, schema, table)).transpose()?;
+            let rows = result.rows.map(|rows| select_rows(rows, schema, table, interner)).transpose()?;
             results.push(OpResult { count: result.count, uuid: result.uuid.map(|u| u.1), rows });
         }
         if results.len() != self.summaries.len() {
@@ -505,6 +506,7 @@ fn select_rows(
     rows: Vec<BTreeMap<Str, &RawValue>>,
     schema: Option<&DatabaseSchema>,
     table: &str,
+    interner: &Interner,
 ) -> Result<Vec<BTreeMap<Str, Datum>>, Error> {
     let columns = schema.and_then(|s| s.tables.get(table)).map(|t| &t.columns);
     let uuid = ColumnType {
@@ -513,7 +515,6 @@ fn select_rows(
         min: 1,
         max: 1,
     };
-    let interner = Interner::default();
     let mut out = Vec::with_capacity(rows.len());
     for row in rows {
         let mut decoded = BTreeMap::new();
@@ -526,7 +527,7 @@ fn select_rows(
                 })?,
             };
             let mut de = serde_json::Deserializer::from_str(json.get());
-            let seed = DatumSeed { ty, interner: &interner };
+            let seed = DatumSeed { ty, interner };
             decoded.insert(name, seed.deserialize(&mut de).map_err(Error::json("selected value"))?);
         }
         out.push(decoded);

@@ -2,6 +2,7 @@
 
 use crate::programs::program;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
@@ -19,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// One server with one database in a folder of its own.
 pub struct OvsdbServer {
     folder: TempDir,
+    /// Another server whose database this one relays.
+    relays: Option<String>,
     child: Option<Child>,
     extra: Vec<String>,
 }
@@ -37,9 +40,22 @@ impl OvsdbServer {
         server
     }
 
+    /// Serves what another server has, under the database's name; that one may be down.
+    pub fn relay(&self, database: &str) -> OvsdbServer {
+        let mut server = Self::empty(&[]);
+        server.relays = Some(format!("relay:{database}:{}", self.remote()));
+        server.serve();
+        server
+    }
+
     fn empty(extra: &[&str]) -> OvsdbServer {
         let folder = tempfile::Builder::new().prefix("causeway-db").tempdir().expect("a temporary folder");
-        OvsdbServer { folder, child: None, extra: extra.iter().map(|s| (*s).to_owned()).collect() }
+        OvsdbServer {
+            folder,
+            relays: None,
+            child: None,
+            extra: extra.iter().map(|s| (*s).to_owned()).collect(),
+        }
     }
 
     /// The folder of the database, its socket and its log.
@@ -70,9 +86,10 @@ impl OvsdbServer {
     /// Starts the server again after [`OvsdbServer::kill`].
     pub fn serve(&mut self) {
         let _ = fs::remove_file(self.socket());
+        let database = self.relays.clone().map_or_else(|| self.database().into(), OsString::from);
         let child = Command::new(program("ovsdb-server"))
             .arg("-vconsole:off")
-            .arg(self.database())
+            .arg(database)
             .arg(format!("--remote=punix:{}", self.socket().display()))
             .arg(format!("--unixctl={}", self.folder().join("ctl").display()))
             .arg(format!("--log-file={}", self.folder().join("log").display()))

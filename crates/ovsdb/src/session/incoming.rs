@@ -206,10 +206,12 @@ impl Session {
             Pending::Monitor(method) => self.on_monitor(method, envelope),
             Pending::Transact(sent) => {
                 let outcome = match (envelope.error, envelope.result) {
-                    (None, Some(result)) => match sent.read(result.get(), self.replica.schema())? {
-                        Ok(results) => TransactOutcome::Done(results),
-                        Err(error) => TransactOutcome::Failed(error),
-                    },
+                    (None, Some(result)) => {
+                        match sent.read(result.get(), self.replica.schema(), &self.interner)? {
+                            Ok(results) => TransactOutcome::Done(results),
+                            Err(error) => TransactOutcome::Failed(error),
+                        }
+                    }
                     (error, _) => TransactOutcome::Failed(whole_error(error)),
                 };
                 self.events.push_back(Event::Transacted(id, outcome));
