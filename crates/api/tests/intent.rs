@@ -76,6 +76,18 @@ fn all_forms_mean_the_same() {
     );
 }
 
+/// The flat form has no field for it.
+#[test]
+fn a_flat_localnet_network_is_called_like_its_physical_network() {
+    let network =
+        udn(json!({"topology": "Localnet", "role": "Secondary", "subnets": ["10.0.0.0/24"]})).unwrap();
+    assert_eq!(network.effective_physical_network(), Some("demo_db"));
+    assert_eq!(
+        layer2(json!({"role": "Secondary", "subnets": ["10.0.0.0/24"]})).effective_physical_network(),
+        None
+    );
+}
+
 /// udn-cases B017: host bits of an exclude are ignored, as the published example needs it.
 #[test]
 fn excludes_are_masked() {

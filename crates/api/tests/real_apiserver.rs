@@ -106,6 +106,7 @@ fn policies_roles_columns_and_documentation_work() {
     documentation_is_served(&user);
     both_versions_show_the_same(&user);
     examples_apply(&user);
+    no_policy_can_be_taken_away(&user);
 }
 
 /// Somebody who runs kubectl.
@@ -163,16 +164,18 @@ fn annotation(key: &str, value: impl Into<Value>) -> Value {
     json!({"metadata": {"annotations": {key: value.into()}}})
 }
 
-/// Policies take effect a moment after they are created.
+/// Policies take effect a moment after they are created. Each try has a namespace of its own: without a controller
+/// manager none ever goes away.
 fn wait_for_policies(admin: &User) {
-    admin.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}})).text();
-    let add = |value: &str| admin.run(&["label", "namespace", "probe", "--overwrite", value]);
     let deadline = Instant::now() + Duration::from_secs(60);
-    while add("k8s.ovn.org/primary-user-defined-network=x").ok {
+    for number in 0.. {
+        let name = format!("probe-{number}");
+        admin.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).text();
+        if !admin.run(&["label", "namespace", &name, "k8s.ovn.org/primary-user-defined-network="]).ok {
+            return;
+        }
         assert!(Instant::now() < deadline, "the policies have no effect");
-        admin.run(&["delete", "namespace", "probe", "--wait=false"]).text();
-        std::thread::sleep(Duration::from_millis(500));
-        admin.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}}));
+        std::thread::sleep(Duration::from_millis(250));
     }
 }
 
@@ -445,4 +448,47 @@ fn examples_apply(admin: &User) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let out = admin.run(&["apply", "-f", &folder.display().to_string()]).text();
     assert!(out.contains("clusternetworkconnect.k8s.ovn.org/colored-enterprise created"), "{out}");
+}
+
+/// Without its binding each policy lets something through that nothing else forbids. Nothing is really written.
+fn no_policy_can_be_taken_away(admin: &User) {
+    let dry = |user: &User, what: &[&str], patch: Value| {
+        user.patch(&[what, &["--dry-run=server"]].concat(), &patch)
+    };
+    let node = ["node/n1", "--subresource=status"];
+    let attempts: [(&str, &dyn Fn() -> Answer); 7] = [
+        ("causeway-namespace-label", &|| {
+            let labels = json!({"metadata": {"labels": {keys::PRIMARY_NETWORK_LABEL: ""}}});
+            dry(admin, &["namespace/without"], labels)
+        }),
+        ("causeway-cluster-manager-annotations", &|| {
+            dry(admin, &["node/n1"], annotation(keys::NODE_ID, "9"))
+        }),
+        ("causeway-connect-keys", &|| {
+            let key = annotation(keys::CONNECT_ROUTER_TUNNEL_KEY, "16715799");
+            dry(&admin.cluster_manager(), &["cnc/blue"], key)
+        }),
+        ("causeway-node-annotations", &|| {
+            dry(admin, &["node/n1"], annotation(keys::LAYER2_TOPOLOGY_VERSION, "3.0"))
+        }),
+        ("causeway-network-status", &|| {
+            dry(admin, &["pod/p", "-n", NAMESPACE], annotation(keys::NETWORK_STATUS, "[1]"))
+        }),
+        ("causeway-node-limits", &|| {
+            dry(&admin.node("n1"), &node, json!({"metadata": {"labels": {"c": "d"}}}))
+        }),
+        ("causeway-zone-reports", &|| dry(admin, &["zonereport/n1"], json!({"spec": {"epoch": 9}}))),
+    ];
+    let names: Vec<&str> = attempts.iter().map(|(name, _)| *name).collect();
+    let installed = admin.run(&["get", "validatingadmissionpolicybinding", "-o", "name"]).text();
+    assert_eq!(installed.lines().count(), names.len(), "{installed}");
+    for (name, attempt) in attempts {
+        attempt().refused(name);
+        admin.run(&["delete", "validatingadmissionpolicybinding", name]).text();
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !attempt().ok {
+            assert!(Instant::now() < deadline, "without {name}: {}", attempt().err);
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    }
 }

@@ -134,6 +134,12 @@ impl Network {
         self.subnets.iter().map(|subnet| subnet.cidr.family()).collect()
     }
 
+    /// The physical network of a localnet network: the one that is written, else one called like the network.
+    pub fn effective_physical_network(&self) -> Option<&str> {
+        let own = (self.topology == Topology::Localnet).then_some(self.name.as_str());
+        self.physical_network.as_deref().or(own)
+    }
+
     /// The pod subnets as one text, for the status and for NADs.
     pub fn subnets_text(&self) -> String {
         let texts: Vec<String> = self.subnets.iter().map(ToString::to_string).collect();

@@ -67,19 +67,20 @@ fn network(nad: &str, config: &CniConfig) -> Result<Network, String> {
     check_around(nad, config)?;
     let topology = topology(config)?;
     let name = name(config)?;
+    let subnets = subnets(topology, config)?;
     let network = Network {
         name,
         topology,
         role: role(config)?,
         mtu: config.mtu,
-        subnets: subnets(topology, config)?,
+        ipam: !subnets.is_empty(),
+        subnets,
         exclude_subnets: cidrs("excludeSubnets", config.exclude_subnets.as_deref())?,
         reserved_subnets: cidrs("reservedSubnets", config.reserved_subnets.as_deref())?,
         infrastructure_subnets: cidrs("infrastructureSubnets", config.infrastructure_subnets.as_deref())?,
         default_gateways: addresses(config.default_gateway_ips.as_deref())?,
         join_subnets: cidrs("joinSubnet", config.join_subnet.as_deref())?,
         transit_subnets: cidrs("transitSubnet", config.transit_subnet.as_deref())?,
-        ipam: config.subnets.is_some(),
         persistent_ips: config.allow_persistent_ips
             || switch("persistentIPs", config.persistent_ips.as_ref())?,
         physical_network: config.physical_network_name.clone(),

@@ -54,15 +54,17 @@ fn program(name: &str) -> PathBuf {
     path
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+/// Ports that nobody has. All are held until all are found, so they differ.
+fn free_ports() -> [u16; 3] {
+    let held = [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
         let (etcd, apiserver, kubectl) = (program("etcd"), program("kube-apiserver"), program("kubectl"));
         let folder = tempfile::tempdir().unwrap();
-        let (client, peer, port) = (free_port(), free_port(), free_port());
+        let [client, peer, port] = free_ports();
         let key = rcgen::KeyPair::generate().unwrap();
         std::fs::write(folder.path().join("sa.key"), key.serialize_pem()).unwrap();
         std::fs::write(folder.path().join("sa.pub"), key.public_key_pem()).unwrap();
