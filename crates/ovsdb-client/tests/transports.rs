@@ -29,8 +29,12 @@ async fn tcp_over_ipv4() {
 #[tokio::test]
 async fn tcp_over_ipv6() {
     let server = OvsdbServer::start_with(&lab(), &["--remote=ptcp:0:[::1]"]);
-    let log = fs::read_to_string(server.folder().join("log")).unwrap();
-    let port = log.split("listening on port ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let port = eventually(|| {
+        let log = fs::read_to_string(server.folder().join("log")).ok()?;
+        let (port, _) = log.split("listening on port ").nth(1)?.split_once('\n')?;
+        Some(port.to_owned())
+    })
+    .await;
     works(&mut start(config(&format!("tcp:[::1]:{port}"))).await).await;
 }
 
@@ -90,7 +94,7 @@ fn argument(name: &str, path: &Path) -> String {
     format!("--{name}={}", path.display())
 }
 
-fn tls_server(files: &TlsFiles) -> (OvsdbServer, String) {
+async fn tls_server(files: &TlsFiles) -> (OvsdbServer, String) {
     let address = loopback();
     let server = OvsdbServer::start_with(
         &lab(),
@@ -101,6 +105,7 @@ fn tls_server(files: &TlsFiles) -> (OvsdbServer, String) {
             &argument("ca-cert", &files.ca),
         ],
     );
+    eventually(|| std::net::TcpStream::connect((address, 6642)).ok()).await;
     (server, format!("ssl:{address}:6642"))
 }
 
@@ -113,7 +118,7 @@ fn tls_config(remote: &str, tls: Option<TlsFiles>) -> ClientConfig {
 #[tokio::test]
 async fn ssl_with_certificates_of_one_private_ca() {
     let authority = Authority::new("ours");
-    let (mut server, remote) = tls_server(&authority.files("server"));
+    let (mut server, remote) = tls_server(&authority.files("server")).await;
     let mut client = start(tls_config(&remote, Some(authority.files("client")))).await;
     works(&mut client).await;
     server.kill();
@@ -125,7 +130,7 @@ async fn ssl_with_certificates_of_one_private_ca() {
 #[tokio::test]
 async fn ssl_refuses_strangers_on_both_sides_and_says_why() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
-    let (_server, remote) = tls_server(&ours.files("server"));
+    let (_server, remote) = tls_server(&ours.files("server")).await;
     let wrong_ca = disconnected(&mut Client::new(tls_config(&remote, Some(theirs.files("client"))))).await;
     assert!(wrong_ca.contains("UnknownIssuer") && wrong_ca.contains("ca.pem"), "{wrong_ca}");
     let stranger = TlsFiles { ca: ours.path("ca.pem"), ..theirs.files("stranger") };
@@ -146,7 +151,7 @@ async fn ssl_refuses_strangers_on_both_sides_and_says_why() {
 #[tokio::test]
 async fn an_attempt_and_a_wait_for_the_replica_have_limits() {
     let authority = Authority::new("ours");
-    let (server, remote) = tls_server(&authority.files("server"));
+    let (server, remote) = tls_server(&authority.files("server")).await;
     server.signal("STOP");
     let mut config = tls_config(&remote, Some(authority.files("client")));
     config.connect_limit = Duration::from_millis(100);

@@ -49,6 +49,19 @@ pub async fn start(config: ClientConfig) -> Client {
     client
 }
 
+/// Tries again until there is an answer: a server opens its remotes one by one.
+pub async fn eventually<T>(mut answer: impl FnMut() -> Option<T>) -> T {
+    let found = tokio::time::timeout(PATIENCE, async {
+        loop {
+            if let Some(found) = answer() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    found.await.expect("an answer")
+}
+
 /// The next event for which `wanted` has an answer; others are passed over.
 pub async fn until<T>(client: &mut Client, mut wanted: impl FnMut(ClientEvent) -> Option<T>) -> T {
     let mut passed = Vec::new();
