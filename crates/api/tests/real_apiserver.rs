@@ -102,6 +102,7 @@ fn policies_roles_columns_and_documentation_work() {
     annotations_of_a_pod_have_one_writer(&user);
     a_zone_report_has_one_writer(&user);
     tenants_have_networks_and_nothing_wider(&user);
+    our_own_roles_have_what_they_need_and_no_more(&user);
     columns_show_what_is_in_effect(&user);
     documentation_is_served(&user);
     both_versions_show_the_same(&user);
@@ -188,6 +189,8 @@ fn a_namespace_keeps_its_kind_of_network(admin: &User) {
     admin.create(&namespace("without", json!({}))).text();
     admin.run(&["label", "namespace", "with", &format!("{label}-")]).refused(refused);
     admin.run(&["label", "namespace", "without", &format!("{label}=")]).refused(refused);
+    let labels = json!({"metadata": {"labels": {label: ""}}});
+    admin.patch(&["namespace/without", "--subresource=status"], &labels).refused(refused);
     admin.run(&["label", "namespace", "with", "--overwrite", &format!("{label}=x")]).text();
     admin.run(&["label", "namespace", "without", "a=b"]).text();
 }
@@ -275,13 +278,17 @@ fn annotations_of_a_pod_have_one_writer(admin: &User) {
     let own = ["pod/p", "-n", NAMESPACE, "--subresource=status"];
     admin.patch(&what, &networks).refused(manager);
     admin.patch(&own, &networks).refused(manager);
-    admin.node("n1").patch(&own, &networks).refused(manager);
+    admin.node("n1").patch(&own, &networks).refused("denied request");
     admin.cluster_manager().patch(&own, &networks).text();
     admin.patch(&what, &status).refused(node);
     admin.node("n2").patch(&own, &status).refused("denied request");
     admin.node("n1").patch(&own, &status).text();
     admin.node_with_token("n1").patch(&own, &annotation(keys::NETWORK_STATUS, "[{}]")).text();
     admin.node("n1").patch(&own, &json!({"status": {"phase": "Failed"}})).refused("not the status");
+    admin.node("n1").patch(&own, &json!({"metadata": {"finalizers": ["a/b"]}})).refused("not finalizers");
+    let other = "writes no annotation of a pod but";
+    admin.node("n1").patch(&own, &annotation("mine", "1")).refused(other);
+    admin.node("n1").patch(&own, &annotation(keys::REQUESTED_PRIMARY, Value::Null)).refused(other);
     let multus = admin.named("system:serviceaccount:kube-system:multus", &["system:masters"]);
     multus.patch(&own, &annotation(keys::NETWORK_STATUS, "[]")).text();
     // The API server copies the annotations of a binding to the pod.
@@ -365,6 +372,62 @@ fn tenants_have_networks_and_nothing_wider(admin: &User) {
         .text();
     tenant.run(&["delete", "udn", "mine", "-n", NAMESPACE]).text();
     tenant.create(&connection("mine", json!({}))).refused("forbidden");
+}
+
+fn our_own_roles_have_what_they_need_and_no_more(admin: &User) {
+    let (manager, node) = (admin.cluster_manager(), admin.node("n1"));
+    let can = |user: &User, what: &str| {
+        let arguments: Vec<&str> = what.split(' ').collect();
+        user.run(&[&["auth", "can-i", "-A"], &arguments[..]].concat()).out.trim() == "yes"
+    };
+    for what in [
+        "watch userdefinednetworks",
+        "update clusteruserdefinednetworks --subresource=status",
+        "update clusternetworkconnects --subresource=finalizers",
+        "patch clusternetworkconnects",
+        "delete network-attachment-definitions",
+        "patch ipamclaims --subresource=status",
+        "patch pods --subresource=status",
+        "create endpointslices",
+        "list zonereports",
+        "create events",
+    ] {
+        assert!(can(&manager, what), "the cluster manager cannot {what}");
+    }
+    for what in [
+        "get secrets",
+        "patch nodes",
+        "create pods",
+        "delete userdefinednetworks",
+        "create configmaps",
+        "update leases",
+        "create zonereports",
+        "impersonate users",
+    ] {
+        assert!(!can(&manager, what), "the cluster manager can {what}");
+    }
+    let lease = ["auth", "can-i", "update", "leases", "-n", "causeway"];
+    assert_eq!(manager.run(&lease).out.trim(), "yes");
+    for what in [
+        "watch clusternetworkconnects",
+        "watch networkpolicies",
+        "patch nodes --subresource=status",
+        "create zonereports",
+        "create events",
+    ] {
+        assert!(can(&node, what), "a node cannot {what}");
+    }
+    for what in [
+        "get secrets",
+        "patch nodes",
+        "patch pods",
+        "create network-attachment-definitions",
+        "patch clusternetworkconnects",
+        "delete zonereports",
+        "create endpointslices",
+    ] {
+        assert!(!can(&node, what), "a node can {what}");
+    }
 }
 
 fn network(name: &str, version: &str, spec: Value) -> Value {

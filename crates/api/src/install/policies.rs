@@ -109,7 +109,7 @@ fn namespace_label() -> Policy {
         |object: &str| format!("(has({object}.metadata.labels) && '{label}' in {object}.metadata.labels)");
     Policy {
         name: "causeway-namespace-label",
-        rules: json!([rule(&[""], &["namespaces"], &["UPDATE"])]),
+        rules: json!([rule(&[""], &["namespaces", "namespaces/status", "namespaces/finalize"], &["UPDATE"])]),
         conditions: Value::Null,
         variables: Vec::new(),
         validations: json!([{
@@ -201,8 +201,8 @@ fn network_status(installation: &Installation) -> Policy {
     }
 }
 
-/// A node may write annotations of its own Node and of the pods bound to it, and nothing else about them: the right
-/// to patch a status would otherwise reach every status and every label.
+/// A node may write annotations of its own Node and the network status of the pods bound to it, and nothing else about
+/// them: the right to patch a status would otherwise reach every status and all metadata.
 fn node_limits(installation: &Installation) -> Policy {
     let is_node = format!(
         "request.userInfo.username.startsWith('{NODE_USER_PREFIX}') || request.userInfo.username == '{}'",
@@ -229,11 +229,31 @@ fn node_limits(installation: &Installation) -> Policy {
                 "message": "a node of Causeway writes annotations, not labels",
             },
             {
+                "expression": same("metadata.finalizers"),
+                "message": "a node of Causeway writes annotations, not finalizers",
+            },
+            {
+                "expression": format!("request.resource.resource == 'nodes' || ({})", only(keys::NETWORK_STATUS)),
+                "message": format!("a node of Causeway writes no annotation of a pod but {}", keys::NETWORK_STATUS),
+            },
+            {
                 "expression": same("status"),
                 "message": "a node of Causeway writes annotations, not the status",
             },
         ]),
     }
+}
+
+/// Whether no annotation but this one is added, changed or removed.
+fn only(key: &str) -> String {
+    let kept = |from: &str, to: &str| {
+        format!(
+            "(!has({from}.metadata.annotations) || {from}.metadata.annotations.all(k, k == '{key}' || \
+             (has({to}.metadata.annotations) && k in {to}.metadata.annotations && \
+             {to}.metadata.annotations[k] == {from}.metadata.annotations[k])))"
+        )
+    };
+    format!("{} && {}", kept("object", "oldObject"), kept("oldObject", "object"))
 }
 
 fn zone_reports(installation: &Installation) -> Policy {
