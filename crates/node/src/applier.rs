@@ -73,24 +73,37 @@ impl Applier {
         self.client.session().is_synced() && self.tickets.is_empty() && self.engine.is_idle()
     }
 
-    /// Takes turns until the database is as planned, as far as it can be.
+    /// Works until the database is as planned, as far as it can be.
     pub async fn settle(&mut self, planner: &dyn Planner) {
-        self.work(planner);
-        while !self.is_settled() {
-            self.turn(planner).await;
+        loop {
+            let again = self.work(planner);
+            if self.is_settled() {
+                return;
+            }
+            self.pass(again).await;
         }
     }
 
-    /// Waits for the next thing to happen and reacts. Dropping the future loses nothing.
+    /// Does what is due, then waits for the next thing to happen and reacts. Dropping the future loses nothing.
     pub async fn turn(&mut self, planner: &dyn Planner) {
-        if self.work(planner) {
-            // More to compare at once; the sockets come first.
-            while let Some(event) = self.client.poll_event() {
-                self.on_event(event);
-            }
+        let again = self.work(planner);
+        self.pass(again).await;
+        self.work(planner);
+    }
+
+    /// Lets time pass until the next event or deadline; not at all if there is more to do at once.
+    async fn pass(&mut self, again: bool) {
+        if again {
             tokio::task::yield_now().await;
-            return;
+        } else {
+            self.wait().await;
         }
+        while let Some(event) = self.client.poll_event() {
+            self.on_event(event);
+        }
+    }
+
+    async fn wait(&mut self) {
         let deadline = self.engine.deadline().map(|ms| self.born + Duration::from_millis(ms));
         let wake = async {
             match deadline {
@@ -102,10 +115,6 @@ impl Applier {
             event = self.client.next() => self.on_event(event),
             () = wake => {}
         }
-        while let Some(event) = self.client.poll_event() {
-            self.on_event(event);
-        }
-        self.work(planner);
     }
 
     fn now(&self) -> u64 {
@@ -122,10 +131,7 @@ impl Applier {
                 Err(_) => self.engine.outcome(ticket, &TransactOutcome::Lost, now),
             }
         }
-        // Puts the requests on their way.
-        if let Some(event) = self.client.poll_event() {
-            self.on_event(event);
-        }
+        self.client.flush();
         step.again
     }
 

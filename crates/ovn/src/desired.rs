@@ -119,8 +119,13 @@ fn write_id(columns: &mut Columns, at: u8, path: &Str) {
     let id = (Str::from(ID_KEY), path.clone());
     match columns.binary_search_by_key(&at, |(c, _)| *c) {
         Ok(found) => {
-            let pairs = columns[found].1.pairs().iter().cloned().chain([id]);
-            columns[found].1 = Datum::str_map(pairs);
+            let Datum::StrMap(pairs) = &mut columns[found].1 else { return };
+            let mut list = std::mem::take(pairs).into_vec();
+            match list.binary_search_by(|(key, _)| key.as_str().cmp(ID_KEY)) {
+                Ok(at) => list[at] = id,
+                Err(at) => list.insert(at, id),
+            }
+            *pairs = list.into_boxed_slice();
         }
         Err(place) => columns.insert(place, (at, Datum::str_map([id]))),
     }
@@ -153,7 +158,8 @@ pub trait Planner {
     /// The plan of one slice.
     fn plan(&self, slice: &str) -> Plan;
 
-    /// Smaller is more urgent.
+    /// Smaller is more urgent. Slices on which others hang should come before these: what is looked at too early waits
+    /// and is looked at again.
     fn priority(&self, _slice: &str) -> u8 {
         100
     }

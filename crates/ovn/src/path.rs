@@ -21,6 +21,9 @@ pub fn join<S: AsRef<str>>(components: impl IntoIterator<Item = S>) -> Str {
 
 /// Percent-escapes the separator, the escape itself and control characters.
 fn escape(path: &mut Str, component: &str) {
+    if component.bytes().all(|b| b != b':' && b != b'%' && !b.is_ascii_control()) {
+        return path.push_str(component);
+    }
     for c in component.chars() {
         match c {
             ':' => path.push_str("%3A"),

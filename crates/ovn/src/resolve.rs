@@ -116,7 +116,7 @@ impl Resolved {
     }
 
     pub(crate) fn by_meta(&self, meta: &TableMeta) -> Option<&Table> {
-        self.tables.iter().find(|t| std::ptr::eq(t.meta, meta) || t.meta == meta)
+        self.tables.iter().find(|t| t.meta == meta)
     }
 }
 

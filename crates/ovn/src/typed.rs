@@ -31,9 +31,10 @@ impl TableMeta {
     }
 }
 
+/// There is one value for each table, so identity is equality.
 impl PartialEq for TableMeta {
     fn eq(&self, other: &Self) -> bool {
-        self.database == other.database && self.name == other.name
+        std::ptr::eq(self, other)
     }
 }
 
@@ -119,26 +120,37 @@ impl<T: Element> Field for BTreeSet<T> {
     }
 }
 
-impl<K: Element, V: Element> Field for BTreeMap<K, V> {
+/// Nearly all maps; they need no atoms in between.
+impl Field for BTreeMap<Str, Str> {
     fn into_datum(self) -> Datum {
-        Datum::map(self.into_iter().map(|(k, v)| (k.into_atom(), v.into_atom())))
+        Datum::StrMap(self.into_iter().collect())
     }
 
     fn from_datum(datum: &Datum) -> Option<Self> {
-        match datum {
-            Datum::StrMap(pairs) => pairs
-                .iter()
-                .map(|(k, v)| {
-                    Some((K::from_atom(&Atom::String(k.clone()))?, V::from_atom(&Atom::String(v.clone()))?))
-                })
-                .collect(),
-            Datum::Map(pairs) => {
-                pairs.iter().map(|(k, v)| Some((K::from_atom(k)?, V::from_atom(v)?))).collect()
-            }
-            _ => None,
-        }
+        if let Datum::StrMap(pairs) = datum { Some(pairs.iter().cloned().collect()) } else { None }
     }
 }
+
+macro_rules! map {
+    ($key:ty, $value:ty) => {
+        impl Field for BTreeMap<$key, $value> {
+            fn into_datum(self) -> Datum {
+                Datum::Map(self.into_iter().map(|(k, v)| (k.into_atom(), v.into_atom())).collect())
+            }
+
+            fn from_datum(datum: &Datum) -> Option<Self> {
+                let Datum::Map(pairs) = datum else { return None };
+                pairs.iter().map(|(k, v)| Some((Element::from_atom(k)?, Element::from_atom(v)?))).collect()
+            }
+        }
+    };
+}
+
+map!(Str, i64);
+map!(Str, Uuid);
+map!(i64, Str);
+map!(i64, Uuid);
+map!(i64, i64);
 
 pub(crate) fn put<F: Field>(columns: &mut Columns, at: u8, field: F) {
     if field != F::default() {

@@ -252,7 +252,7 @@ impl Datum {
         *self = match (old, difference) {
             (Datum::StrMap(a), Datum::StrMap(d)) => Datum::StrMap(toggle_pairs(&a, d)),
             (Datum::Map(a), Datum::Map(d)) => Datum::Map(toggle_pairs(&a, d)),
-            (Datum::Many(a), d) if d.len() * 8 < a.len() => Datum::from_atoms(toggle_few(a, d.atoms())),
+            (Datum::Many(a), d) => Datum::from_atoms(toggle_owned(a.into_vec(), d.atoms())),
             (old, d) => Datum::from_atoms(toggle_atoms(old.atoms(), d.atoms())),
         };
     }
@@ -280,16 +280,31 @@ pub(crate) fn sort_pairs<K: Ord, V>(pairs: &mut Vec<(K, V)>) {
     pairs.dedup_by(|later, earlier| later.0 == earlier.0);
 }
 
-/// Toggles a few atoms in a large sorted set without rebuilding it: a switch with 60,000 ports gains one.
-fn toggle_few(set: Box<[Atom]>, few: &[Atom]) -> Vec<Atom> {
-    let mut set = set.into_vec();
-    for atom in few {
-        match set.binary_search(atom) {
-            Ok(at) => drop(set.remove(at)),
-            Err(at) => set.insert(at, atom.clone()),
+/// Toggles atoms in a sorted set that may be large: a switch with 60,000 ports gains one, or a few hundred.
+fn toggle_owned(mut set: Vec<Atom>, toggled: &[Atom]) -> Vec<Atom> {
+    /// Up to here moving the tail for each atom is cheaper than moving everything once.
+    const FEW: usize = 4;
+    if toggled.len() <= FEW {
+        for atom in toggled {
+            match set.binary_search(atom) {
+                Ok(at) => drop(set.remove(at)),
+                Err(at) => set.insert(at, atom.clone()),
+            }
+        }
+        return set;
+    }
+    let mut out = Vec::with_capacity(set.len() + toggled.len());
+    let mut rest = toggled.iter().peekable();
+    for atom in set {
+        while let Some(new) = rest.next_if(|t| **t < atom) {
+            out.push(new.clone());
+        }
+        if rest.next_if(|t| **t == atom).is_none() {
+            out.push(atom);
         }
     }
-    set
+    out.extend(rest.cloned());
+    out
 }
 
 fn toggle_atoms(a: &[Atom], b: &[Atom]) -> Vec<Atom> {

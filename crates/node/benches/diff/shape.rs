@@ -3,6 +3,7 @@
 
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Planner, Str, path};
+use ecow::eco_format;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -10,6 +11,9 @@ use std::net::Ipv4Addr;
 pub struct Connect {
     pub networks: usize,
     pub nodes: usize,
+    network_names: Vec<Str>,
+    node_names: Vec<Str>,
+    keys: Keys,
     /// Without it only the networks' own routers are planned.
     pub connected: bool,
     /// Changes the next hop of one route.
@@ -24,34 +28,66 @@ fn address(base: [u8; 4], offset: usize) -> Ipv4Addr {
 
 fn mac(ip: Ipv4Addr) -> Str {
     let [a, b, c, d] = ip.octets();
-    format!("0a:58:{a:02x}:{b:02x}:{c:02x}:{d:02x}").into()
+    eco_format!("0a:58:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
-fn network(n: usize) -> String {
-    format!("cluster_udn_net{n}")
+/// Strings that many rows share are made once.
+#[derive(Clone)]
+struct Keys {
+    owner: Str,
+    owner_name: Str,
+    kind: Str,
+    name: Str,
+    network: Str,
 }
 
-fn node(m: usize) -> String {
-    format!("worker-{m}")
-}
-
-fn network_router(n: usize) -> Str {
-    path::join(["net", &network(n), "router"])
-}
-
-fn ids(kind: &str, name: &str, more: &[(&str, String)]) -> BTreeMap<Str, Str> {
-    let mut ids = BTreeMap::from([
-        ("k8s.ovn.org/owner-controller".into(), "causeway-connect".into()),
-        ("k8s.ovn.org/owner-type".into(), kind.into()),
-        ("k8s.ovn.org/name".into(), name.into()),
-    ]);
-    ids.extend(more.iter().map(|(k, v)| (Str::from(*k), Str::from(v.as_str()))));
-    ids
+impl Keys {
+    fn new() -> Keys {
+        Keys {
+            owner: "k8s.ovn.org/owner-controller".into(),
+            owner_name: "causeway-connect".into(),
+            kind: "k8s.ovn.org/owner-type".into(),
+            name: "k8s.ovn.org/name".into(),
+            network: "k8s.ovn.org/network".into(),
+        }
+    }
 }
 
 impl Connect {
     pub fn new(networks: usize, nodes: usize) -> Connect {
-        Connect { networks, nodes, connected: true, hop: 0 }
+        Connect {
+            networks,
+            nodes,
+            network_names: (0..networks).map(|n| eco_format!("cluster_udn_net{n}")).collect(),
+            node_names: (0..nodes).map(|m| eco_format!("worker-{m}")).collect(),
+            keys: Keys::new(),
+            connected: true,
+            hop: 0,
+        }
+    }
+
+    fn network(&self, n: usize) -> &Str {
+        &self.network_names[n]
+    }
+
+    fn node(&self, m: usize) -> &Str {
+        &self.node_names[m]
+    }
+
+    fn network_router(&self, n: usize) -> Str {
+        path::join(["net", self.network(n), "router"])
+    }
+
+    fn ids(&self, kind: &str, network: Option<usize>, node: Option<usize>) -> BTreeMap<Str, Str> {
+        let keys = &self.keys;
+        let mut ids = BTreeMap::from([
+            (keys.owner.clone(), keys.owner_name.clone()),
+            (keys.kind.clone(), kind.into()),
+            (keys.name.clone(), "blue".into()),
+        ]);
+        ids.extend(network.map(|n| (keys.network.clone(), self.network(n).clone())));
+        ids.extend(node.map(|m| (Str::from("node"), self.node(m).clone())));
+        ids
     }
 
     pub fn rows(&self) -> usize {
@@ -60,7 +96,7 @@ impl Connect {
     }
 
     pub fn changed_route(&self) -> Str {
-        path::join(["cnc", "blue", "route", &network(self.networks / 2), &node(0)])
+        path::join(["cnc", "blue", "route", self.network(self.networks / 2), self.node(0)])
     }
 
     fn slot(&self, n: usize, m: usize) -> usize {
@@ -70,45 +106,45 @@ impl Connect {
     fn link(&self, n: usize, m: usize) -> Planned {
         let ip = address([10, 0, 0, 0], 2 * self.slot(n, m));
         let mut options =
-            BTreeMap::from([("requested-tnl-key".into(), (self.slot(n, m) % 32_000 + 1).to_string().into())]);
+            BTreeMap::from([("requested-tnl-key".into(), eco_format!("{}", self.slot(n, m) % 32_000 + 1))]);
         if m > 0 {
-            options.insert("requested-chassis".into(), node(m).into());
+            options.insert("requested-chassis".into(), self.node(m).clone());
         }
         let port = nb::LogicalRouterPort {
-            name: format!("blue-to-{}-{}", network(n), node(m)).into(),
+            name: eco_format!("blue-to-{}-{}", self.network(n), self.node(m)),
             mac: mac(ip),
-            networks: BTreeSet::from([format!("{ip}/31").into()]),
-            peer: (m == 0).then(|| format!("{}-{}-to-blue", network(n), node(0)).into()),
+            networks: BTreeSet::from([eco_format!("{ip}/31")]),
+            peer: (m == 0).then(|| eco_format!("{}-{}-to-blue", self.network(n), self.node(0))),
             options,
-            external_ids: ids("link", "blue", &[("k8s.ovn.org/network", network(n)), ("node", node(m))]),
+            external_ids: self.ids("link", Some(n), Some(m)),
             ..Default::default()
         };
-        Planned::new(path::join(["cnc", "blue", "link", &network(n), &node(m)]), port)
+        Planned::new(path::join(["cnc", "blue", "link", self.network(n), self.node(m)]), port)
             .within::<nb::LogicalRouter>(ROUTER, "ports")
     }
 
     fn peer(&self, n: usize) -> Planned {
         let ip = address([10, 0, 0, 0], 2 * self.slot(n, 0) + 1);
         let port = nb::LogicalRouterPort {
-            name: format!("{}-{}-to-blue", network(n), node(0)).into(),
+            name: eco_format!("{}-{}-to-blue", self.network(n), self.node(0)),
             mac: mac(ip),
-            networks: BTreeSet::from([format!("{ip}/31").into()]),
-            peer: Some(format!("blue-to-{}-{}", network(n), node(0)).into()),
-            external_ids: ids("peer", "blue", &[("k8s.ovn.org/network", network(n))]),
+            networks: BTreeSet::from([eco_format!("{ip}/31")]),
+            peer: Some(eco_format!("blue-to-{}-{}", self.network(n), self.node(0))),
+            external_ids: self.ids("peer", Some(n), None),
             ..Default::default()
         };
-        Planned::new(path::join(["cnc", "blue", "peer", &network(n)]), port)
-            .within::<nb::LogicalRouter>(&network_router(n), "ports")
+        Planned::new(path::join(["cnc", "blue", "peer", self.network(n)]), port)
+            .within::<nb::LogicalRouter>(&self.network_router(n), "ports")
     }
 
     fn route(&self, n: usize, m: usize) -> Planned {
-        let path = path::join(["cnc", "blue", "route", &network(n), &node(m)]);
+        let path = path::join(["cnc", "blue", "route", self.network(n), self.node(m)]);
         let extra = if self.hop > 0 && path == self.changed_route() { self.hop as usize } else { 0 };
         let route = nb::LogicalRouterStaticRoute {
-            ip_prefix: format!("{}/24", address([100, 0, 0, 0], 256 * self.slot(n, m))).into(),
-            nexthop: address([10, 0, 0, 0], 2 * self.slot(n, m) + 1 + extra).to_string().into(),
-            output_port: Some(format!("blue-to-{}-{}", network(n), node(m)).into()),
-            external_ids: ids("route", "blue", &[("k8s.ovn.org/network", network(n)), ("node", node(m))]),
+            ip_prefix: eco_format!("{}/24", address([100, 0, 0, 0], 256 * self.slot(n, m))),
+            nexthop: eco_format!("{}", address([10, 0, 0, 0], 2 * self.slot(n, m) + 1 + extra)),
+            output_port: Some(eco_format!("blue-to-{}-{}", self.network(n), self.node(m))),
+            external_ids: self.ids("route", Some(n), Some(m)),
             ..Default::default()
         };
         Planned::new(path, route).within::<nb::LogicalRouter>(ROUTER, "static_routes")
@@ -117,27 +153,26 @@ impl Connect {
     fn policy(&self, n: usize, other: usize) -> Planned {
         let policy = nb::LogicalRouterPolicy {
             priority: 9001,
-            r#match: format!(
+            r#match: eco_format!(
                 "inport == \"rtos-{}_{}\" && ip4.dst == {}/16",
-                network(n),
-                node(0),
+                self.network(n),
+                self.node(0),
                 address([100, 0, 0, 0], 65_536 * other)
-            )
-            .into(),
+            ),
             action: "reroute".into(),
-            nexthops: BTreeSet::from([address([10, 0, 0, 0], 2 * self.slot(n, 0)).to_string().into()]),
-            external_ids: ids("policy", "blue", &[("k8s.ovn.org/network", network(n))]),
+            nexthops: BTreeSet::from([eco_format!("{}", address([10, 0, 0, 0], 2 * self.slot(n, 0)))]),
+            external_ids: self.ids("policy", Some(n), None),
             ..Default::default()
         };
-        Planned::new(path::join(["cnc", "blue", "policy", &network(n), &network(other)]), policy)
-            .within::<nb::LogicalRouter>(&network_router(n), "policies")
+        Planned::new(path::join(["cnc", "blue", "policy", self.network(n), self.network(other)]), policy)
+            .within::<nb::LogicalRouter>(&self.network_router(n), "policies")
     }
 
     fn router(&self) -> Planned {
         let router = nb::LogicalRouter {
             name: "connect-router-blue".into(),
             options: BTreeMap::from([("requested-tnl-key".into(), "16715780".into())]),
-            external_ids: ids("router", "blue", &[]),
+            external_ids: self.ids("router", None, None),
             ..Default::default()
         };
         Planned::new(ROUTER, router)
@@ -179,14 +214,14 @@ impl Planner for Connect {
         if prefix.split(':').count() > 4 {
             return vec![prefix.into()];
         }
-        let mut slices: Vec<Str> = (0..self.networks).map(network_router).collect();
+        let mut slices: Vec<Str> = (0..self.networks).map(|n| self.network_router(n)).collect();
         if self.connected {
             slices.push(ROUTER.into());
             for n in 0..self.networks {
-                slices.push(path::join(["cnc", "blue", "peer", &network(n)]));
+                slices.push(path::join(["cnc", "blue", "peer", self.network(n)]));
                 slices.extend(
                     ["link", "route", "policy"]
-                        .map(|kind| path::join(["cnc", "blue", kind, &network(n), ""])),
+                        .map(|kind| path::join(["cnc", "blue", kind, self.network(n), ""])),
                 );
             }
         }
@@ -224,5 +259,10 @@ impl Planner for Connect {
         } else {
             Plan::Rows(rows)
         }
+    }
+
+    /// Routers first: everything else hangs on them.
+    fn priority(&self, slice: &str) -> u8 {
+        if slice.ends_with(":router") { 50 } else { 100 }
     }
 }
