@@ -10,7 +10,7 @@ use std::path::Path;
 use causeway_api::crd::{ClusterUserDefinedNetworkSpec, Role, Topology, UserDefinedNetworkSpec};
 use causeway_api::intent::{
     ClusterConfig, Connect, Manifest, NameClash, Named, Network, PodSubnet, Problem, Reason, Selection,
-    VrfClaim, changes, name_clashes, overlapping_pair, vrf_clashes,
+    VrfClaim, changes, name_clashes, vrf_clashes,
 };
 use causeway_api::nad::{Attachment, read};
 use causeway_types::{
@@ -174,6 +174,18 @@ fn overlaps_that_do_not_matter_are_accepted() {
     assert_eq!(excluded.overlap(&cluster), None);
     let moved = layer2(json!({"role": "Primary", "subnets": ["100.88.0.0/16"]}));
     assert_eq!(moved.problems(&cluster), []);
+}
+
+/// udn-cases J002, J026.
+#[test]
+fn primary_networks_of_a_namespace_are_apart() {
+    let first = layer2(json!({"role": "Primary", "subnets": ["10.0.0.0/24"]}));
+    let apart = layer3(json!({"role": "Primary", "subnets": [{"cidr": "11.0.0.0/16"}]}));
+    let grown =
+        layer3(json!({"role": "Primary", "subnets": [{"cidr": "11.0.0.0/16"}, {"cidr": "10.0.0.0/20"}]}));
+    assert_eq!(apart.sibling_overlap([&first]), None);
+    let message = "subnet \"10.0.0.0/20\" overlaps subnet \"10.0.0.0/24\" of network demo_db, which serves the same namespace";
+    assert_eq!(grown.sibling_overlap([&first]), Some(Problem::new(Reason::OverlappingSubnets, message)));
 }
 
 /// udn-cases C028.
@@ -451,10 +463,11 @@ fn any_cidr() -> impl Strategy<Value = Cidr> {
 proptest! {
     /// The quick search finds an overlap exactly where comparing all pairs does.
     #[test]
-    fn overlaps_are_found_like_by_comparing_all(cidrs in prop::collection::vec(any_cidr(), 0..12)) {
-        let labelled: Vec<(usize, Cidr)> = cidrs.iter().copied().enumerate().collect();
+    fn overlaps_are_found_like_by_comparing_all(cidrs in prop::collection::vec(any_cidr(), 1..12)) {
+        let subnets: Vec<Value> = cidrs.iter().map(|cidr| json!({"cidr": cidr.to_string()})).collect();
+        let quick = udn(json!({"topology": "Layer3", "layer3": {"role": "Primary", "subnets": subnets}}));
         let slow = cidrs.iter().enumerate().any(|(i, a)| cidrs[..i].iter().any(|b| a.overlaps(b)));
-        prop_assert_eq!(overlapping_pair(labelled).is_some(), slow);
+        prop_assert_eq!(quick.is_err(), slow);
     }
 
     #[test]

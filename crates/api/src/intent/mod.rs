@@ -28,7 +28,7 @@ pub use names::{NameClash, Named, name_clashes};
 pub use network::{
     DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, Evpn, EvpnInstance, Network, PodSubnet, Transport,
 };
-pub use overlap::{SubnetUse, overlapping_pair};
+pub use overlap::SubnetUse;
 pub use problem::{Problem, Reason};
 pub use vrf::{VrfClaim, VrfClash, vrf_clashes};
 pub(crate) use written::check_written;

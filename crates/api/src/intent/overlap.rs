@@ -42,18 +42,6 @@ impl fmt::Display for SubnetUse {
     }
 }
 
-/// The first subnet in the list that overlaps an earlier one, with that one.
-pub fn overlapping_pair<T: Copy>(subnets: impl IntoIterator<Item = (T, Cidr)>) -> Option<[(T, Cidr); 2]> {
-    let mut seen = SubnetIndex::new();
-    for (label, cidr) in subnets {
-        if let Some((other, other_label)) = seen.overlapping(&cidr).next() {
-            return Some([(label, cidr), (*other_label, *other)]);
-        }
-        seen.insert(cidr, label);
-    }
-    None
-}
-
 impl Network {
     /// The join subnets in effect: those that are written, and the cluster's for a family that has none.
     /// None for Secondary networks.
@@ -76,6 +64,24 @@ impl Network {
         let families = self.families();
         let wanted = cluster.transit_subnets.iter().filter(|transit| families.has(transit.family()));
         wanted.map(|transit| free_block(*transit, &taken)).collect()
+    }
+
+    /// The overlap with another primary network of the same namespace, if there is one: pods of both reach each
+    /// other, so an address must tell whose it is.
+    pub fn sibling_overlap<'a>(&self, siblings: impl IntoIterator<Item = &'a Self>) -> Option<Problem> {
+        let mut taken = SubnetIndex::new();
+        for sibling in siblings {
+            for cidr in sibling.pod_cidrs() {
+                taken.insert(cidr, &sibling.name);
+            }
+        }
+        self.pod_cidrs().find_map(|cidr| {
+            let (other, network) = taken.overlapping(&cidr).next()?;
+            let message = format!(
+                "subnet \"{cidr}\" overlaps subnet \"{other}\" of network {network}, which serves the same namespace"
+            );
+            Some(Problem::new(Reason::OverlappingSubnets, message))
+        })
     }
 
     /// The overlap that forbids the network, if there is one. Subnets of which nothing is given to pods are

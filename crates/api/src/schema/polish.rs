@@ -22,31 +22,42 @@ pub(super) fn at<'a>(schema: &'a mut Value, path: &str) -> Option<&'a mut Map<St
 
 pub(super) fn polish(schema: &mut Value) {
     simplify(schema);
-    for (path, key, value) in DETAILS {
-        if let Some(target) = at(schema, path) {
-            target.insert((*key).to_owned(), serde_json::from_str(value).unwrap_or_default());
-        }
+    for (path, key) in MAP_LISTS {
+        set(schema, path, "x-kubernetes-list-type", json!("map"));
+        set(schema, path, "x-kubernetes-list-map-keys", json!([key]));
+    }
+    for path in ATOMIC_LISTS {
+        set(schema, path, "x-kubernetes-list-type", json!("atomic"));
+    }
+    for path in NOT_EMPTY {
+        set(schema, path, "minProperties", json!(1));
     }
 }
 
-/// List types, and limits that the derive has no word for. Paths that a schema lacks are passed over: the table
-/// serves all kinds.
-const DETAILS: &[(&str, &str, &str)] = &[
-    ("status.conditions", "x-kubernetes-list-type", r#""map""#),
-    ("status.conditions", "x-kubernetes-list-map-keys", r#"["type"]"#),
-    ("spec.networkSelectors", "x-kubernetes-list-type", r#""map""#),
-    ("spec.networkSelectors", "x-kubernetes-list-map-keys", r#"["networkSelectionType"]"#),
-    ("spec.connectSubnets", "x-kubernetes-list-type", r#""atomic""#),
-    ("spec.connectivity", "x-kubernetes-list-type", r#""atomic""#),
-    ("spec.connectivityEnabled", "x-kubernetes-list-type", r#""atomic""#),
-    ("spec.layer3.subnets", "x-kubernetes-list-type", r#""atomic""#),
-    ("spec.network.layer3.subnets", "x-kubernetes-list-type", r#""atomic""#),
-    ("spec.layer2.ipam", "minProperties", "1"),
-    ("spec.network.layer2.ipam", "minProperties", "1"),
-    ("spec.network.localnet.ipam", "minProperties", "1"),
-    ("spec.connects", "x-kubernetes-list-type", r#""map""#),
-    ("spec.connects", "x-kubernetes-list-map-keys", r#"["name"]"#),
+// Paths that a schema lacks are passed over: the tables serve all kinds.
+
+/// Lists whose items are told apart by a key.
+const MAP_LISTS: [(&str, &str); 3] = [
+    ("status.conditions", "type"),
+    ("spec.networkSelectors", "networkSelectionType"),
+    ("spec.connects", "name"),
 ];
+/// Lists that are one value.
+const ATOMIC_LISTS: [&str; 5] = [
+    "spec.connectSubnets",
+    "spec.connectivity",
+    "spec.connectivityEnabled",
+    "spec.layer3.subnets",
+    "spec.network.layer3.subnets",
+];
+/// Objects that must say something. The derive has no word for it.
+const NOT_EMPTY: [&str; 3] = ["spec.layer2.ipam", "spec.network.layer2.ipam", "spec.network.localnet.ipam"];
+
+fn set(schema: &mut Value, path: &str, key: &str, value: Value) {
+    if let Some(target) = at(schema, path) {
+        target.insert(key.to_owned(), value);
+    }
+}
 
 /// Drops what the API server does not need: nullable (absent is the only way to leave a field out), formats it
 /// does not know, empty defaults; and writes enums as plain lists of values.
@@ -61,10 +72,8 @@ fn simplify(schema: &mut Value) {
     }
     flatten_enum(object);
     mark_selector(object);
-    for key in ["properties"] {
-        for property in object.get_mut(key).and_then(Value::as_object_mut).into_iter().flatten() {
-            simplify(property.1);
-        }
+    for (_, property) in object.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+        simplify(property);
     }
     for key in ["items", "additionalProperties"] {
         if let Some(inner) = object.get_mut(key) {
