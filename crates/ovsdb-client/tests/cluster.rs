@@ -42,7 +42,10 @@ async fn where_synced(client: &mut Client) -> (String, Vec<String>) {
 async fn write(client: &mut Client, n: u128) {
     loop {
         match transact(client, vec![thing(n)]).await {
-            TransactOutcome::Done(_) => return,
+            TransactOutcome::Done(_) => {
+                let there = image(client.replica()).contains_key(&("Thing".to_owned(), id(n)));
+                return assert!(there, "the update comes before the reply");
+            }
             TransactOutcome::Failed(error) if error.error == "duplicate uuid" => return,
             // Refused by a server that has just stopped to lead, or gone with it.
             TransactOutcome::Failed(_) | TransactOutcome::Lost => {
@@ -123,8 +126,10 @@ async fn another_server_sends_only_what_was_missed() {
     let leader = cluster.leader();
     let victim = (leader + 1) % 3;
     let mut client = client_of(&cluster, victim).await;
+    // Through a follower too.
+    write(&mut client, 1).await;
     let mut writer = client_of(&cluster, leader).await;
-    done(&mut writer, (1..=60).map(thing).collect()).await;
+    done(&mut writer, (2..=60).map(thing).collect()).await;
     catch_up(&mut client, 60).await;
     // Conditions that are in force do not stand in the way of resuming.
     let above = Condition { column: "number".into(), function: Function::Greater, value: integer(10) };

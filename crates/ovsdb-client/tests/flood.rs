@@ -31,3 +31,18 @@ async fn megabytes_are_written_while_as_many_come_back() {
     assert_eq!(replica.len(table), 200);
     assert!(replica.rows(table).all(|row| row.get("labels").unwrap().get("text").unwrap() == &text));
 }
+
+#[tokio::test]
+async fn a_row_beyond_the_limit_is_refused_and_a_smaller_one_is_not() {
+    let server = server();
+    let mut config = config(&server.remote());
+    config.session.max_frame = 10_000;
+    let mut limited = start(config).await;
+    let labelled = |n: u128, size: usize| {
+        let labels = Datum::str_map([("text", "x".repeat(size))]);
+        insert("Thing", n, [("name", n.to_string().as_str().into()), ("labels", labels)])
+    };
+    done(&mut limited, vec![labelled(1, 8_000), labelled(2, 8_000)]).await;
+    limited.session().transact(&Transaction::new(vec![labelled(3, 12_000)])).unwrap();
+    assert_eq!(disconnected(&mut limited).await, "a message from the peer exceeds 10000 bytes");
+}
