@@ -30,7 +30,7 @@ fn problem<A: Annotation>(text: &str) -> String {
     }
 }
 
-/// udn-cases F001, F010, F011, F017, F019, F022, cnc-cases M01, M02, M04, M05 and the sheets' own examples.
+/// udn-cases F001, F010, F011, F017, F019, F022, cnc-cases M01, M02, M04, M05 and published examples.
 #[test]
 fn texts_come_back_byte_for_byte() {
     fn same<A: Annotation>(texts: &[&str]) {
@@ -77,7 +77,7 @@ fn texts_come_back_byte_for_byte() {
     same::<RequestedPrimary>(&["blue", "ns1/blue"]);
 }
 
-/// udn-cases H001, H004, H005, H007 and the sheet's examples.
+/// udn-cases H001, H004, H005, H007 and published examples.
 #[test]
 fn pod_networks_come_back_byte_for_byte() {
     for text in [

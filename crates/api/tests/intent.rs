@@ -226,6 +226,15 @@ fn useless_subnets_are_refused() {
     usable(layer2(json!({"role": "Secondary", "subnets": ["10.0.0.0/30"]})));
 }
 
+#[test]
+fn the_clusters_mtu_counts_where_none_is_written() {
+    let network = layer2(json!({"role": "Primary", "subnets": ["fd05::/64"]}));
+    let small = ClusterConfig { mtu: 1200, ..cluster() };
+    let message = "MTU should be greater than or equal to 1280 when IPv6 subnet is used: the cluster's MTU is 1200; write a larger mtu";
+    assert_eq!(network.problems(&small), [Problem::new(Reason::InvalidMtu, message)]);
+    assert_eq!(Network { mtu: Some(1280), ..network }.problems(&small), []);
+}
+
 /// udn-cases C019.
 #[test]
 fn persistent_addresses_can_be_switched_off() {

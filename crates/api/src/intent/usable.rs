@@ -6,6 +6,7 @@ use super::cluster::ClusterConfig;
 use super::network::{Network, PodSubnet};
 use super::problem::{Problem, Problems, Reason};
 use crate::crd::Topology;
+use crate::schema::messages as say;
 
 impl Network {
     /// Everything that speaks against the network in this cluster, in a fixed order.
@@ -15,6 +16,11 @@ impl Network {
         self.check_excluded(&mut problems);
         problems.0.extend(self.overlap(cluster));
         self.check_join(cluster, &mut problems);
+        // The CRD sees only an MTU that is written; otherwise the cluster's counts.
+        if self.mtu.is_none() && cluster.mtu < 1280 && self.families().has(Family::Ipv6) {
+            let message = format!("{}: the cluster's MTU is {}; write a larger mtu", say::MTU, cluster.mtu);
+            problems.add(Reason::InvalidMtu, message);
+        }
         // Which id it will be makes no difference to whether there is a name.
         problems.0.extend(self.vrf_name(NetworkId::FIRST).err().filter(|_| self.is_primary()));
         if self.persistent_ips && !cluster.persistent_ips {
