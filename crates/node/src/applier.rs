@@ -126,7 +126,7 @@ impl Applier {
         let now = self.now();
         let step = self.engine.poll(self.client.replica(), planner, now);
         for (ticket, transaction) in step.transactions {
-            match self.client.session().transact(&transaction) {
+            match self.client.session().transact_encoded(transaction) {
                 Ok(id) => drop(self.tickets.insert(id, ticket)),
                 Err(_) => self.engine.outcome(ticket, &TransactOutcome::Lost, now),
             }

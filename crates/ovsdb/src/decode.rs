@@ -119,7 +119,12 @@ impl<'de> Visitor<'de> for RowUpdateVisitor<'_> {
                 "initial" | "insert" | "new" => {
                     new = Some(map.next_value_seed(RowSeed { layout, interner })?)
                 }
-                "modify" => modify = Some(map.next_value_seed(ColumnsSeed { layout, interner })?),
+                "modify" => {
+                    let mut columns = Vec::new();
+                    let put = |column, datum| columns.push((column, datum));
+                    map.next_value_seed(ColumnsSeed { layout, interner, put })?;
+                    modify = Some(columns);
+                }
                 "old" => {
                     map.next_value::<IgnoredAny>()?;
                     old = true;
@@ -150,52 +155,51 @@ impl<'de> DeserializeSeed<'de> for RowSeed<'_> {
     type Value = Row;
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Row, D::Error> {
-        let columns = ColumnsSeed { layout: self.layout, interner: self.interner }.deserialize(d)?;
         // A column that is not named holds its default.
         let mut row = self.layout.default_row();
-        for (column, datum) in columns {
-            row[column] = datum;
-        }
+        let put = |column: usize, datum| row[column] = datum;
+        ColumnsSeed { layout: self.layout, interner: self.interner, put }.deserialize(d)?;
         Ok(row)
     }
 }
 
-struct ColumnsSeed<'a> {
+/// Reads an object of columns, handing each to `put`.
+struct ColumnsSeed<'a, F> {
     layout: &'a Layout,
     interner: &'a Interner,
+    put: F,
 }
 
-impl<'de> DeserializeSeed<'de> for ColumnsSeed<'_> {
-    type Value = Vec<(usize, Datum)>;
+impl<'de, F: FnMut(usize, Datum)> DeserializeSeed<'de> for ColumnsSeed<'_, F> {
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
         d.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for ColumnsSeed<'_> {
-    type Value = Vec<(usize, Datum)>;
+impl<'de, F: FnMut(usize, Datum)> Visitor<'de> for ColumnsSeed<'_, F> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of columns")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut columns = Vec::with_capacity(map.size_hint().unwrap_or(8));
-        while let Some(name) = map.next_key::<Text<'de>>()? {
-            match self.layout.position(&name.0) {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Text(name)) = map.next_key::<Text<'de>>()? {
+            match self.layout.position(&name) {
                 Some(at) => {
                     let ty = &self.layout.columns()[at].ty;
                     let datum = map
                         .next_value_seed(DatumSeed { ty, interner: self.interner })
-                        .map_err(|e| A::Error::custom(format!("column {}: {e}", name.0)))?;
-                    columns.push((at, datum));
+                        .map_err(|e| A::Error::custom(format!("column {name}: {e}")))?;
+                    (self.put)(at, datum);
                 }
                 // `_uuid` and `_version`, or a column nobody asked for.
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(columns)
+        Ok(())
     }
 }
 

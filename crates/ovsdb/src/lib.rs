@@ -31,5 +31,8 @@ pub use session::{
     Event, MonitorMethod, MonitorTable, NotReady, RequestId, Session, SessionConfig, SyncReport,
     TransactOutcome,
 };
-pub use txn::{Condition, Function, Mutation, Mutator, Name, Op, OpResult, Transaction, TxnError, WaitUntil};
+pub use txn::{
+    Condition, EncodedTransaction, Function, Mutation, Mutator, Name, Op, OpResult, Transaction, TxnError,
+    WaitUntil,
+};
 pub use uuid::Uuid;

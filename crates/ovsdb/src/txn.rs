@@ -360,14 +360,90 @@ impl Transaction {
 
     /// Appends the `params` of a `transact` request.
     pub fn encode(&self, out: &mut Vec<u8>, database: &str) {
-        out.push(b'[');
-        encode_str(out, database);
-        for op in &self.ops {
-            out.push(b',');
-            op.encode(out);
-        }
-        out.push(b']');
+        encode_params(out, database, &EncodedTransaction::from(self).json);
     }
+}
+
+/// A transaction that is built straight as JSON: for many rows, none of which need to be copied first.
+#[derive(Clone, Debug, Default)]
+pub struct EncodedTransaction {
+    json: Vec<u8>,
+    ops: Vec<Summary>,
+}
+
+/// Enough of an operation to name it.
+#[derive(Clone, Debug)]
+struct Summary {
+    /// Where its JSON begins.
+    start: usize,
+    kind: &'static str,
+    table: Name,
+}
+
+impl From<&Transaction> for EncodedTransaction {
+    fn from(transaction: &Transaction) -> Self {
+        let mut encoded = EncodedTransaction::default();
+        transaction.ops.iter().for_each(|op| encoded.push(op));
+        encoded
+    }
+}
+
+impl EncodedTransaction {
+    /// Appends an operation.
+    pub fn push(&mut self, op: &Op) {
+        let (kind, table) = kind_and_table(op);
+        self.ops.push(Summary { start: self.json.len(), kind, table });
+        self.json.push(b',');
+        op.encode(&mut self.json);
+    }
+
+    /// Appends an insert of a row with this identity.
+    pub fn insert<'a>(
+        &mut self,
+        table: &'static str,
+        uuid: Uuid,
+        columns: impl Iterator<Item = (&'static str, &'a Datum)>,
+    ) {
+        self.ops.push(Summary { start: self.json.len(), kind: "insert into", table: Name::from(table) });
+        let out = &mut self.json;
+        out.extend_from_slice(b",{\"op\":\"insert\",\"table\":\"");
+        out.extend_from_slice(table.as_bytes());
+        out.extend_from_slice(b"\",\"uuid\":\"");
+        out.extend_from_slice(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes());
+        out.extend_from_slice(b"\",\"row\":{");
+        for (i, (column, datum)) in columns.enumerate() {
+            out.extend_from_slice(if i > 0 { b",\"" } else { b"\"" });
+            // Names of tables and columns are identifiers: there is nothing to escape.
+            out.extend_from_slice(column.as_bytes());
+            out.extend_from_slice(b"\":");
+            encode_datum(out, datum);
+        }
+        out.extend_from_slice(b"}}");
+    }
+
+    /// What is kept until the reply, and the operations' JSON, each behind a comma.
+    pub(crate) fn into_parts(self) -> (Sent, Vec<u8>) {
+        (Sent { ops: self.ops }, self.json)
+    }
+
+    /// Servers close the connection on a NUL character, and with it end every other transaction.
+    pub(crate) fn refusal(&self) -> Option<TxnError> {
+        if !has_nul(&self.json) {
+            return None;
+        }
+        let ends = self.ops.iter().skip(1).map(|op| op.start).chain([self.json.len()]);
+        let at = self.ops.iter().zip(ends).position(|(op, end)| has_nul(&self.json[op.start..end]));
+        let details = "a string has a NUL character, which servers don't accept; remove it".to_owned();
+        Some(failure(&self.ops, at.unwrap_or(usize::MAX), "syntax error".to_owned(), details))
+    }
+}
+
+/// Appends the `params` of a `transact` request.
+pub(crate) fn encode_params(out: &mut Vec<u8>, database: &str, ops: &[u8]) {
+    out.push(b'[');
+    encode_str(out, database);
+    out.extend_from_slice(ops);
+    out.push(b']');
 }
 
 /// What one operation that succeeded says.
@@ -428,14 +504,10 @@ pub(crate) fn has_nul(json: &[u8]) -> bool {
 /// What is kept of a transaction until its reply: enough to name the operation that failed.
 #[derive(Debug)]
 pub(crate) struct Sent {
-    summaries: Vec<(&'static str, Name)>,
+    ops: Vec<Summary>,
 }
 
 impl Sent {
-    pub(crate) fn of(transaction: &Transaction) -> Sent {
-        Sent { summaries: transaction.ops.iter().map(kind_and_table).collect() }
-    }
-
     /// Reads the `result` array of a reply.
     pub(crate) fn read(
         &self,
@@ -451,39 +523,27 @@ impl Sent {
             let Some(result) = result else { continue };
             if let Some(error) = result.error {
                 let details = result.details.unwrap_or_default();
-                return Ok(Err(self.failure(at, error, details)));
+                return Ok(Err(failure(&self.ops, at, error, details)));
             }
-            let table = self.summaries.get(at).map(|s| s.1.as_ref()).unwrap_or_default();
+            let table = self.ops.get(at).map(|op| op.table.as_ref()).unwrap_or_default();
             let rows = result.rows.map(|rows| select_rows(rows, schema, table, interner)).transpose()?;
             results.push(OpResult { count: result.count, uuid: result.uuid.map(|u| u.1), rows });
         }
-        if results.len() != self.summaries.len() {
-            let (got, want) = (results.len(), self.summaries.len());
+        if results.len() != self.ops.len() {
+            let (got, want) = (results.len(), self.ops.len());
             return Err(Error::Protocol(format!("{got} results for a transaction of {want} operations")));
         }
         Ok(Ok(results))
     }
+}
 
-    /// Why a transaction with a NUL character was not sent.
-    pub(crate) fn nul_in(&self, transaction: &Transaction) -> TxnError {
-        let mut json = Vec::new();
-        let at = transaction.ops.iter().position(|op| {
-            json.clear();
-            op.encode(&mut json);
-            has_nul(&json)
-        });
-        let details = "a string has a NUL character, which servers don't accept; remove it".to_owned();
-        self.failure(at.unwrap_or(usize::MAX), "syntax error".to_owned(), details)
-    }
-
-    fn failure(&self, at: usize, error: String, details: String) -> TxnError {
-        match self.summaries.get(at) {
-            Some((kind, table)) => {
-                let what = format!("{kind} {table}").trim_end().to_owned();
-                TxnError { op: Some(at), what, error, details }
-            }
-            None => TxnError { op: None, what: String::new(), error, details },
+fn failure(ops: &[Summary], at: usize, error: String, details: String) -> TxnError {
+    match ops.get(at) {
+        Some(op) => {
+            let what = format!("{} {}", op.kind, op.table).trim_end().to_owned();
+            TxnError { op: Some(at), what, error, details }
         }
+        None => TxnError { op: None, what: String::new(), error, details },
     }
 }
 

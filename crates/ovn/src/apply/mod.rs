@@ -18,7 +18,7 @@ mod round;
 use crate::declare::Declarations;
 use crate::desired::Planner;
 use crate::resolve::Resolved;
-use causeway_ovsdb::{Replica, Str, TransactOutcome, Transaction, Uuid};
+use causeway_ovsdb::{EncodedTransaction, Replica, Str, TransactOutcome, Uuid};
 use dirty::Dirty;
 use pack::Item;
 use removals::Removals;
@@ -61,7 +61,7 @@ pub struct Ticket(u64);
 #[derive(Debug, Default)]
 pub struct Step {
     /// To be sent in this order, without waiting in between.
-    pub transactions: Vec<(Ticket, Transaction)>,
+    pub transactions: Vec<(Ticket, EncodedTransaction)>,
     /// Whether there is more to do at once; the caller may serve its sockets first.
     pub again: bool,
 }

@@ -3,7 +3,7 @@
 use crate::declare::Phase;
 use crate::desired::{Edge, RowKey};
 use crate::diff::{Create, Delete, How, Modify};
-use causeway_ovsdb::{Atom, Condition, Datum, Mutation, Mutator, Name, Op, Str, Transaction, Uuid};
+use causeway_ovsdb::{Atom, Condition, Datum, EncodedTransaction, Mutation, Mutator, Name, Op, Str, Uuid};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
@@ -77,128 +77,104 @@ impl Modify {
 /// Sets of references that gain and lose members, by table, row and column.
 type Sets = BTreeMap<(&'static str, Uuid, &'static str), (Vec<Atom>, Vec<Atom>)>;
 
-/// Builds one transaction. Waits come first, then rows, then memberships (one mutate for each set), then deletions.
-#[derive(Default)]
-struct Builder {
-    waits: Vec<Op>,
-    rows: Vec<Op>,
-    sets: Sets,
-    deletes: Vec<Op>,
-    inserted: FxHashSet<Uuid>,
-}
-
-/// The transaction of these items. With a lock it fails unless we hold it.
+/// The transaction of these items; with a lock it fails unless we hold it. Waits come first, then rows, then
+/// memberships (one mutate for each set), then deletions.
 pub(crate) fn transaction<'a>(
     items: impl Iterator<Item = &'a Item> + Clone,
     lock: Option<&Str>,
-) -> Transaction {
-    let mut builder = Builder::default();
-    builder.inserted.extend(items.clone().filter_map(|item| match item {
-        Item::Create(c) => Some(c.planned.uuid),
-        _ => None,
-    }));
-    for item in items {
-        builder.add(item);
+) -> EncodedTransaction {
+    let mut out = EncodedTransaction::default();
+    if let Some(lock) = lock {
+        out.push(&Op::Assert { lock: lock.clone() });
     }
-    builder.finish(lock)
+    let sets = memberships(items.clone());
+    write_waits(&mut out, items.clone(), &sets);
+    for item in items.clone() {
+        match item {
+            Item::Create(c) => write_create(&mut out, c),
+            Item::Modify(m) => write_modify(&mut out, m),
+            Item::Shrink(s) => write_mutate(&mut out, s.row, s.mutations.clone()),
+            Item::Delete(_) => {}
+        }
+    }
+    write_memberships(&mut out, sets);
+    for item in items {
+        if let Item::Delete(d) = item
+            && d.is_root
+        {
+            let conditions = vec![Condition::uuid(d.row.uuid)];
+            out.push(&Op::Delete { table: d.row.meta.name.into(), conditions });
+        }
+    }
+    out
 }
 
-impl Builder {
-    fn add(&mut self, item: &Item) {
-        match item {
-            Item::Create(c) => {
-                self.create(c);
-                self.join(c.planned.uuid, &c.planned.edges);
-            }
-            Item::Modify(m) => {
-                self.modify(m);
-                self.join(m.uuid, &m.join);
-                self.leave(m.uuid, &m.leave_now);
-            }
-            Item::Delete(d) => {
-                self.leave(d.row.uuid, &d.edges);
-                if d.is_root {
-                    let conditions = vec![Condition::uuid(d.row.uuid)];
-                    self.deletes.push(Op::Delete { table: d.row.meta.name.into(), conditions });
-                }
-            }
-            Item::Shrink(s) => {
-                self.leave(s.row.uuid, &s.leave);
-                self.mutate(s.row, s.mutations.clone());
-            }
+fn memberships<'a>(items: impl Iterator<Item = &'a Item>) -> Sets {
+    let mut sets = Sets::new();
+    for item in items {
+        let (join, leave): (&[Edge], &[Edge]) = match item {
+            Item::Create(c) => (&c.planned.edges, &[]),
+            Item::Modify(m) => (&m.join, &m.leave_now),
+            Item::Delete(d) => (&[], &d.edges),
+            Item::Shrink(s) => (&[], &s.leave),
+        };
+        let mut set = |edge: &Edge, joins: bool| {
+            let key = (edge.parent.meta.name, edge.parent.uuid, edge.column);
+            let (in_, out) = sets.entry(key).or_default();
+            if joins { in_.push(Atom::Uuid(item.uuid())) } else { out.push(Atom::Uuid(item.uuid())) }
+        };
+        join.iter().for_each(|edge| set(edge, true));
+        leave.iter().for_each(|edge| set(edge, false));
+    }
+    sets
+}
+
+/// A mutate that meets no row succeeds, and the child would be collected or unguarded: so we insist on the parent.
+fn write_waits<'a>(out: &mut EncodedTransaction, items: impl Iterator<Item = &'a Item>, sets: &Sets) {
+    let creates = items.filter(|i| matches!(i, Item::Create(_)));
+    let mut known: FxHashSet<Uuid> = creates.map(Item::uuid).collect();
+    for ((table, parent, _), (join, _)) in sets {
+        if !join.is_empty() && known.insert(*parent) {
+            out.push(&Op::wait_for_row(*table, *parent));
         }
     }
+}
 
-    fn create(&mut self, create: &Create) {
-        let planned = &create.planned;
-        let name = |at: u8| Name::from(planned.meta.columns[usize::from(at)]);
-        self.rows.push(Op::Insert {
-            table: planned.meta.name.into(),
-            uuid: Some(planned.uuid),
-            name: None,
-            row: planned.columns.iter().map(|(at, datum)| (name(*at), datum.clone())).collect(),
+fn write_create(out: &mut EncodedTransaction, create: &Create) {
+    let planned = &create.planned;
+    let columns = planned.columns.iter().map(|(at, datum)| (planned.meta.columns[usize::from(*at)], datum));
+    out.insert(planned.meta.name, planned.uuid, columns);
+}
+
+fn write_modify(out: &mut EncodedTransaction, modify: &Modify) {
+    let row = RowKey { meta: modify.planned.meta, uuid: modify.uuid };
+    let whole = modify.columns.iter().filter(|c| c.how == How::Set);
+    let whole: Vec<(Name, Datum)> = whole.map(|c| (Name::from(c.column), c.new.clone())).collect();
+    if !whole.is_empty() {
+        let conditions = vec![Condition::uuid(row.uuid)];
+        out.push(&Op::Update { table: row.meta.name.into(), conditions, row: whole });
+    }
+    write_mutate(out, row, modify.columns.iter().flat_map(|c| c.mutations_now()).collect());
+}
+
+fn write_mutate(out: &mut EncodedTransaction, row: RowKey, mutations: Vec<Mutation>) {
+    if !mutations.is_empty() {
+        let conditions = vec![Condition::uuid(row.uuid)];
+        out.push(&Op::Mutate { table: row.meta.name.into(), conditions, mutations });
+    }
+}
+
+fn write_memberships(out: &mut EncodedTransaction, sets: Sets) {
+    for ((table, parent, column), (join, leave)) in sets {
+        let mutation = |mutator, atoms: Vec<Atom>| {
+            let value = Datum::set(atoms);
+            (!value.is_empty()).then(|| Mutation { column: column.into(), mutator, value })
+        };
+        let mutations = [mutation(Mutator::Delete, leave), mutation(Mutator::Insert, join)];
+        out.push(&Op::Mutate {
+            table: table.into(),
+            conditions: vec![Condition::uuid(parent)],
+            mutations: mutations.into_iter().flatten().collect(),
         });
-    }
-
-    fn modify(&mut self, modify: &Modify) {
-        let row = RowKey { meta: modify.planned.meta, uuid: modify.uuid };
-        let whole: Vec<(Name, Datum)> = modify
-            .columns
-            .iter()
-            .filter(|c| c.how == How::Set)
-            .map(|c| (Name::from(c.column), c.new.clone()))
-            .collect();
-        if !whole.is_empty() {
-            let conditions = vec![Condition::uuid(row.uuid)];
-            self.rows.push(Op::Update { table: row.meta.name.into(), conditions, row: whole });
-        }
-        self.mutate(row, modify.columns.iter().flat_map(|c| c.mutations_now()).collect());
-    }
-
-    fn mutate(&mut self, row: RowKey, mutations: Vec<Mutation>) {
-        if !mutations.is_empty() {
-            let conditions = vec![Condition::uuid(row.uuid)];
-            self.rows.push(Op::Mutate { table: row.meta.name.into(), conditions, mutations });
-        }
-    }
-
-    fn join(&mut self, child: Uuid, edges: &[Edge]) {
-        for edge in edges {
-            self.set(edge).0.push(Atom::Uuid(child));
-        }
-    }
-
-    fn leave(&mut self, child: Uuid, edges: &[Edge]) {
-        for edge in edges {
-            self.set(edge).1.push(Atom::Uuid(child));
-        }
-    }
-
-    fn set(&mut self, edge: &Edge) -> &mut (Vec<Atom>, Vec<Atom>) {
-        self.sets.entry((edge.parent.meta.name, edge.parent.uuid, edge.column)).or_default()
-    }
-
-    fn finish(mut self, lock: Option<&Str>) -> Transaction {
-        let mut members = Vec::new();
-        let mut waited = FxHashSet::default();
-        for ((table, parent, column), (join, leave)) in std::mem::take(&mut self.sets) {
-            // A mutate that meets no row succeeds, and the child would be collected or unguarded.
-            if !join.is_empty() && !self.inserted.contains(&parent) && waited.insert(parent) {
-                self.waits.push(Op::wait_for_row(table, parent));
-            }
-            let mutation = |mutator, atoms: Vec<Atom>| {
-                let value = Datum::set(atoms);
-                (!value.is_empty()).then(|| Mutation { column: column.into(), mutator, value })
-            };
-            let mutations = [mutation(Mutator::Delete, leave), mutation(Mutator::Insert, join)];
-            members.push(Op::Mutate {
-                table: table.into(),
-                conditions: vec![Condition::uuid(parent)],
-                mutations: mutations.into_iter().flatten().collect(),
-            });
-        }
-        let lock = lock.map(|lock| Op::Assert { lock: lock.clone() });
-        let parts = [self.waits, self.rows, members, self.deletes];
-        Transaction::new(lock.into_iter().chain(parts.into_iter().flatten()).collect())
     }
 }

@@ -7,7 +7,7 @@ use crate::declare::{Identity, Phase};
 use crate::desired::{Plan, Planner, RowKey};
 use crate::diff::{Delete, Differ, SliceDiff};
 use crate::resolve::Resolved;
-use causeway_ovsdb::{Replica, Str, Transaction, Uuid};
+use causeway_ovsdb::{EncodedTransaction, Replica, Str, Uuid};
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -62,7 +62,7 @@ impl Engine {
     }
 
     /// Sends the next wave: everything in it that is not held back.
-    pub(super) fn next_wave(&mut self, replica: &Replica) -> Vec<(Ticket, Transaction)> {
+    pub(super) fn next_wave(&mut self, replica: &Replica) -> Vec<(Ticket, EncodedTransaction)> {
         let Some(mut round) = self.round.take() else { return Vec::new() };
         let batches = if round.resend.is_empty() {
             let wave = round.waves.pop_front().unwrap_or_default();

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::frames::{DEFAULT_MAX_FRAME, Frames};
 use crate::replica::{Change, IndexFn, Replica, TableId};
 use crate::schema::DatabaseSchema;
-use crate::txn::{Condition, OpResult, Sent, Transaction, TxnError, has_nul};
+use crate::txn::{Condition, EncodedTransaction, OpResult, Sent, Transaction, TxnError, encode_params};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use uuid::Uuid;
 
@@ -386,20 +386,21 @@ impl Session {
 
     /// Sends a transaction. Many may be in flight; the server executes them in order.
     pub fn transact(&mut self, transaction: &Transaction) -> Result<RequestId, NotReady> {
+        self.transact_encoded(transaction.into())
+    }
+
+    /// The same for a transaction that is JSON already.
+    pub fn transact_encoded(&mut self, transaction: EncodedTransaction) -> Result<RequestId, NotReady> {
         self.ready()?;
-        let database = self.config.database.clone();
-        let begun = self.out.len();
-        let id = self.request("transact", Pending::Transact(Sent::of(transaction)), |out| {
-            transaction.encode(out, &database);
-        });
-        if has_nul(&self.out[begun..]) {
-            // The server would close the connection, and with it end every other transaction.
-            self.out.truncate(begun);
-            self.pending.remove(&id.0);
-            let outcome = TransactOutcome::Failed(Sent::of(transaction).nul_in(transaction));
-            self.events.push_back(Event::Transacted(id, outcome));
+        if let Some(error) = transaction.refusal() {
+            let id = RequestId(self.next_id);
+            self.next_id += 1;
+            self.events.push_back(Event::Transacted(id, TransactOutcome::Failed(error)));
+            return Ok(id);
         }
-        Ok(id)
+        let database = self.config.database.clone();
+        let (sent, json) = transaction.into_parts();
+        Ok(self.request("transact", Pending::Transact(sent), |out| encode_params(out, &database, &json)))
     }
 
     /// Asks the server to forget a transaction that waits. It ends as [`TransactOutcome::Lost`], unless its own
