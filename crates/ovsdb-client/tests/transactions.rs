@@ -4,8 +4,8 @@
 mod support;
 
 use causeway_ovsdb_client::ovsdb::{
-    Atom, Condition, Datum, Event, Function, Mutation, Mutator, Name, Op, TransactOutcome, Transaction,
-    WaitUntil,
+    Atom, Condition, Datum, EncodedTransaction, Event, Function, Mutation, Mutator, Name, Op,
+    TransactOutcome, Transaction, WaitUntil,
 };
 use causeway_ovsdb_client::{Client, ClientEvent};
 use support::*;
@@ -306,6 +306,35 @@ async fn a_nul_character_is_refused_before_it_costs_the_connection() {
     done(&mut client, vec![Op::Comment("\\u0000 and \\\\u0000 are harmless".into()), thing(3, "\\u0000")])
         .await;
     assert_eq!(column_of(&mut client, 3, "name").await, "\\u0000".into());
+}
+
+#[tokio::test]
+async fn a_transaction_written_straight_as_json_does_the_same() {
+    let server = server();
+    let mut client = client(&server).await;
+    let ops = [thing(1, "a"), update(1, [("note", "\"x\"".into())]), Op::Comment("c".into())];
+    let mut encoded = EncodedTransaction::default();
+    let row = [("name", Datum::from("b")), ("labels", Datum::str_map([("\"k\"", "v")]))];
+    encoded.insert("Thing", id(2), row.iter().map(|(name, datum)| (*name, datum)));
+    encoded.insert("Thing", id(3), std::iter::empty());
+    ops.iter().for_each(|op| encoded.push(op));
+    let sent = client.session().transact_encoded(encoded.clone()).unwrap();
+    let outcome = outcome_of(&mut client, sent).await;
+    let TransactOutcome::Done(results) = outcome else { panic!("{outcome:?}") };
+    let uuids: Vec<_> = results.iter().map(|r| r.uuid).collect();
+    assert_eq!(uuids, [Some(id(2)), Some(id(3)), Some(id(1)), None, None]);
+    assert_eq!(column_of(&mut client, 2, "labels").await, Datum::str_map([("\"k\"", "v")]));
+    assert_eq!(column_of(&mut client, 1, "note").await, "\"x\"".into());
+    // Errors name operations in the same way; a NUL character in the middle one is found.
+    let again = client.session().transact_encoded(encoded).unwrap();
+    let outcome = outcome_of(&mut client, again).await;
+    let TransactOutcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((error.op, error.what.as_str()), (Some(0), "insert into Thing"));
+    let nul = Transaction::new(vec![thing(4, "d"), update(1, [("note", "\0".into())]), thing(5, "e")]);
+    let sent = client.session().transact_encoded((&nul).into()).unwrap();
+    let outcome = outcome_of(&mut client, sent).await;
+    let TransactOutcome::Failed(error) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((error.op, error.what.as_str()), (Some(1), "update of Thing"));
 }
 
 #[tokio::test]

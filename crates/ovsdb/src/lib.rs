@@ -15,6 +15,7 @@ mod encode;
 mod error;
 mod frames;
 mod message;
+mod outcome;
 mod replica;
 mod schema;
 mod session;
@@ -25,14 +26,12 @@ pub use decode::{Interner, RowUpdate, decode_datum, decode_row_update};
 pub use encode::encode_datum;
 pub use error::Error;
 pub use frames::{DEFAULT_MAX_FRAME, Frames, Piece};
+pub use outcome::{OpResult, TxnError};
 pub use replica::{Change, ChangeKind, IndexFn, Layout, LayoutColumn, Replica, Row, RowRef, TableId};
 pub use schema::{AtomicType, BaseType, ColumnSchema, ColumnType, DatabaseSchema, RefType, TableSchema};
 pub use session::{
     Event, MonitorMethod, MonitorTable, NotReady, RequestId, Session, SessionConfig, SyncReport,
     TransactOutcome,
 };
-pub use txn::{
-    Condition, EncodedTransaction, Function, Mutation, Mutator, Name, Op, OpResult, Transaction, TxnError,
-    WaitUntil,
-};
+pub use txn::{Condition, EncodedTransaction, Function, Mutation, Mutator, Name, Op, Transaction, WaitUntil};
 pub use uuid::Uuid;

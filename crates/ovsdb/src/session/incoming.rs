@@ -371,9 +371,9 @@ fn refused(request: &str, error: &RawValue) -> Error {
 }
 
 /// The server refused the request as such, not one of its operations.
-fn whole_error(error: Option<&RawValue>) -> crate::txn::TxnError {
+fn whole_error(error: Option<&RawValue>) -> crate::outcome::TxnError {
     let (error, details) = error.map_or_else(|| ("no result".into(), String::new()), error_words);
-    crate::txn::TxnError { op: None, what: "the request".into(), error, details }
+    crate::outcome::TxnError { op: None, what: "the request".into(), error, details }
 }
 
 #[cfg(test)]

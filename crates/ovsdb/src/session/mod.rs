@@ -16,9 +16,10 @@ use crate::decode::{Interner, RowUpdate};
 use crate::encode::encode_json;
 use crate::error::Error;
 use crate::frames::{DEFAULT_MAX_FRAME, Frames};
+use crate::outcome::{OpResult, Sent, TxnError};
 use crate::replica::{Change, IndexFn, Replica, TableId};
 use crate::schema::DatabaseSchema;
-use crate::txn::{Condition, EncodedTransaction, OpResult, Sent, Transaction, TxnError, encode_params};
+use crate::txn::{Condition, EncodedTransaction, Transaction, encode_params};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use uuid::Uuid;
 
