@@ -4,8 +4,11 @@
 
 kube_sources=$here/programs/kube
 containerd_sources=$here/programs/containerd
+cni_sources=$here/programs/cni
 go_debian=1.26 # the release that Debian packages, unpacked where the machine has none new enough
 kube_minimum=1.33
+cni_module=github.com/containernetworking/plugins
+cni_programs=(cni-bridge cni-host-local cni-loopback)
 
 # locked FOLDER MODULE: the version, without its v, that FOLDER's go.mod has for MODULE, or for go itself.
 locked() { awk -v module="$2" '$1 == module {sub(/^v/, "", $2); print $2}' "$1/go.mod"; }
@@ -20,12 +23,14 @@ setup_kube_api() {
 setup_kube() {
     part=kube
     ! given etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl agnhost containerd \
-        containerd-shim-runc-v2 ctr runc || return 0
+        containerd-shim-runc-v2 ctr runc "${cni_programs[@]}" || return 0
     provide_kubernetes kube-apiserver kubectl kube-controller-manager kube-scheduler kubelet
     provide_etcd
     provide_containerd
     provide_runc
     provide "$(unit agnhost "$(locked "$kube_sources" k8s.io/kubernetes)")" build_kubernetes agnhost
+    provide "$(unit cni "$(locked "$cni_sources" $cni_module)")" build_cni "${cni_programs[@]}"
+    setup_image
 }
 
 setup_e2e() {
@@ -162,6 +167,18 @@ make_containerd() {
         -ldflags "-s -w -X $module/version.Version=v$version" -o "$1/fresh/" \
         $module/cmd/containerd $module/cmd/containerd-shim-runc-v2 $module/cmd/ctr
 }
+
+# The reference plugins, which wire the sandbox's pods. The prefix keeps `bridge` apart from iproute2's.
+build_cni() {
+    local work=$1 name
+    shift
+    say "building the reference CNI plugins $(locked "$cni_sources" $cni_module) from the Go module proxy"
+    for name; do
+        go_build "$cni_sources" -ldflags '-s -w' -o "$work/fresh/$name" "$cni_module/$(cni_package "$name")"
+    done
+}
+
+cni_package() { case $1 in cni-host-local) echo plugins/ipam/host-local ;; *) echo "plugins/main/${1#cni-}" ;; esac; }
 
 # runc is written in C and Go, and starts itself again by /proc/self/exe: no wrapper, no static build, but the package
 # of this machine's own Debian, whose one library is on every Debian.
