@@ -16,7 +16,7 @@ setup: ## bring the compiler, OVN and a Kubernetes API server (scripts/setup --h
 
 demo: ## show Causeway at work on a real OVN northbound database
 	$(call step,set-up) scripts/setup rust ovn
-	$(call step,demo) cargo run --quiet --release --package causeway -- demo
+	$(call step,demo) cargo run --quiet --package causeway-node --example demo
 
 test: setup lint doc ## everything that must hold before a change goes in
 	$(call step,tests) cargo test --quiet --workspace

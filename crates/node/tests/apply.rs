@@ -255,6 +255,23 @@ fn a_failed_guard_holds_what_depends_on_it() {
 }
 
 #[test]
+fn a_world_that_only_shrinks_goes_away() {
+    run(async {
+        let server = northbound();
+        let mut writer = applier(&server.remote(), Options::default());
+        settle(&mut writer, &two_islands()).await;
+        let mut smaller = two_islands();
+        smaller.islands.remove(&1);
+        smaller.islands.get_mut(&0).unwrap().balancer = None;
+        for world in [smaller, World::default()] {
+            writer.dirty("");
+            settle(&mut writer, &world).await;
+            assert_as_planned(writer.replica(), &world);
+        }
+    });
+}
+
+#[test]
 fn a_held_slice_stays_as_it_is_and_others_go_on() {
     run(async {
         let server = northbound();

@@ -177,7 +177,10 @@ pub fn diff_slice(
 impl Differ<'_> {
     /// Compares the range of a slice with its planned rows.
     pub(crate) fn slice(&self, slice: &str, mut planned: Vec<Planned>) -> Result<SliceDiff, PlanError> {
-        planned.sort_by(|a, b| (a.meta.name, &a.path).cmp(&(b.meta.name, &b.path)));
+        let order = |a: &Planned, b: &Planned| (a.meta.name, &a.path).cmp(&(b.meta.name, &b.path));
+        if !planned.is_sorted_by(|a, b| order(a, b).is_lt()) {
+            planned.sort_by(order);
+        }
         for pair in planned.windows(2) {
             if pair[0].meta == pair[1].meta && pair[0].path == pair[1].path {
                 return Err(PlanError::Twice { table: pair[0].meta.name, path: pair[0].path.clone() });

@@ -185,7 +185,7 @@ macro_rules! table {
             }
 
             fn into_columns(self) -> $crate::typed::Columns {
-                let mut columns = $crate::typed::Columns::new();
+                let mut columns = $crate::typed::Columns::with_capacity(8);
                 let mut at = 0;
                 $(
                     $crate::typed::put(&mut columns, at, self.$field);

@@ -11,6 +11,8 @@ use std::net::Ipv4Addr;
 pub struct Connect {
     pub networks: usize,
     pub nodes: usize,
+    /// Slots kept for each network, so that nodes can come later.
+    stride: usize,
     network_names: Vec<Str>,
     node_names: Vec<Str>,
     keys: Keys,
@@ -58,12 +60,19 @@ impl Connect {
         Connect {
             networks,
             nodes,
+            stride: nodes.next_power_of_two().max(256),
             network_names: (0..networks).map(|n| eco_format!("cluster_udn_net{n}")).collect(),
             node_names: (0..nodes).map(|m| eco_format!("worker-{m}")).collect(),
             keys: Keys::new(),
             connected: true,
             hop: 0,
         }
+    }
+
+    #[allow(dead_code, reason = "the demonstration adds a node; the benchmark does not")]
+    pub fn set_nodes(&mut self, nodes: usize) {
+        self.nodes = nodes;
+        self.node_names = (0..nodes).map(|m| eco_format!("worker-{m}")).collect();
     }
 
     fn network(&self, n: usize) -> &Str {
@@ -90,6 +99,7 @@ impl Connect {
         ids
     }
 
+    #[allow(dead_code, reason = "only the benchmark counts")]
     pub fn rows(&self) -> usize {
         let (n, m) = (self.networks, self.nodes);
         1 + n * (m + 1) + n * m + n * (n - 1)
@@ -100,7 +110,7 @@ impl Connect {
     }
 
     fn slot(&self, n: usize, m: usize) -> usize {
-        n * self.nodes + m
+        n * self.stride + m
     }
 
     fn link(&self, n: usize, m: usize) -> Planned {

@@ -272,7 +272,7 @@ impl Engine {
             }
             self.end_round();
             if !self.begin_round(replica, planner, now) {
-                return Step { transactions: Vec::new(), again: !self.is_idle() && !self.dirty.is_empty() };
+                return Step { transactions: Vec::new(), again: !self.is_idle() };
             }
         }
     }
@@ -302,7 +302,9 @@ impl Engine {
     pub fn outcome(&mut self, ticket: Ticket, outcome: &TransactOutcome, now: u64) {
         let Some(round) = &mut self.round else { return };
         let Some(groups) = round.take(ticket) else { return };
-        self.in_flight.retain(|_, (t, ..)| *t != ticket);
+        for item in groups.iter().flat_map(|g| &g.items) {
+            self.in_flight.remove(&item.uuid());
+        }
         match outcome {
             TransactOutcome::Done(_) => {
                 round.progressed = true;

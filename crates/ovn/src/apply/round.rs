@@ -155,7 +155,11 @@ impl Engine {
             self.create_rounds = 0;
             return true;
         }
-        self.begin_creations(replica, planner, now)
+        if self.begin_creations(replica, planner, now) {
+            return true;
+        }
+        // Nothing to create: what this look found superfluous can go at once.
+        self.dirty.is_empty() && self.begin_removals(replica)
     }
 
     /// Splits dirty prefixes into slices: those of the plan, and those of rows that are there.
