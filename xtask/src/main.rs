@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask check` for the workspace's own rules, `cargo xtask codegen` for typed rows.
 #![allow(clippy::print_stdout)]
 
+mod bench;
 mod codegen;
 mod layers;
 
@@ -17,6 +18,12 @@ struct Cli {
 enum Task {
     /// Check the rules that the compiler does not: pure crates, size of files, generated code
     Check,
+    /// Run the benchmarks, print their table, write target/bench.json
+    Bench {
+        /// Sizes of the differ's benchmark, such as 10x10,100x100
+        #[arg(long, default_value = "10x10,50x50,100x100,250x250")]
+        sizes: String,
+    },
     /// Generate the typed rows of crates/ovn from the OVSDB schemas that `scripts/setup` brought
     Codegen,
 }
@@ -27,6 +34,7 @@ fn main() -> anyhow::Result<()> {
             layers::check()?;
             codegen::check()
         }
+        Task::Bench { sizes } => bench::run(&sizes),
         Task::Codegen => codegen::write(),
     }
 }

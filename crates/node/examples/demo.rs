@@ -103,7 +103,9 @@ impl Demo {
         title("The connection is deleted");
         self.plan.connected = false;
         self.apply("cnc:").await;
-        self.nbctl(&["--columns=name", "--bare", "list", "logical_router", "logical_switch"]);
+        println!("what is left: the networks' own routers, and what was never ours");
+        self.nbctl(&["lr-list"]);
+        self.nbctl(&["ls-list"]);
     }
 
     fn show_difference(&self, first_row_whole: bool) {

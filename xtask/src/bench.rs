@@ -1,0 +1,87 @@
+//! Runs the benchmarks, which print one JSON object per measurement, and puts them into one table and one file.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// Package, benchmark, and whether it takes sizes.
+const BENCHES: [(&str, &str, bool); 2] =
+    [("causeway-node", "diff", true), ("causeway-model", "connect", false)];
+
+/// What every row has, known or not.
+const FIELDS: [&str; 10] = [
+    "name",
+    "n",
+    "m",
+    "rows",
+    "wall_s",
+    "client_cpu_s",
+    "server_cpu_s",
+    "limit_wall_s",
+    "ratio",
+    "peak_rss_mb",
+];
+
+pub(crate) fn run(sizes: &str) -> Result<()> {
+    let mut rows = Vec::new();
+    for (package, bench, sized) in BENCHES {
+        rows.extend(measure(package, bench, sized.then_some(sizes))?);
+    }
+    for row in &mut rows {
+        for field in FIELDS {
+            row.as_object_mut().context("a measurement is an object")?.entry(field).or_insert(Value::Null);
+        }
+    }
+    print_table(&rows);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench.json");
+    fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/../target"))?;
+    fs::write(file, serde_json::to_string_pretty(&rows)? + "\n")?;
+    println!(
+        "\nwall and CPU in seconds; ratio = wall / limit, where the limit is the server alone with prebuilt rows"
+    );
+    println!("written to target/bench.json");
+    Ok(())
+}
+
+fn measure(package: &str, bench: &str, sizes: Option<&str>) -> Result<Vec<Value>> {
+    let out = Command::new(env!("CARGO"))
+        .args(["bench", "--quiet", "--package", package, "--bench", bench, "--"])
+        .args(sizes)
+        .stderr(Stdio::inherit())
+        .output()?;
+    ensure!(out.status.success(), "the benchmark {bench} of {package} failed");
+    let text = String::from_utf8(out.stdout)?;
+    let lines = text.lines().filter(|line| line.starts_with('{'));
+    lines.map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+}
+
+fn print_table(rows: &[Value]) {
+    println!(
+        "{:<22} {:>5} {:>5} {:>8} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
+        "name", "n", "m", "rows", "wall", "client CPU", "server CPU", "limit", "ratio", "peak MB"
+    );
+    for row in rows {
+        println!(
+            "{:<22} {:>5} {:>5} {:>8} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
+            row["name"].as_str().unwrap_or_default(),
+            whole(&row["n"]),
+            whole(&row["m"]),
+            whole(&row["rows"]),
+            decimal(&row["wall_s"], 6),
+            decimal(&row["client_cpu_s"], 6),
+            decimal(&row["server_cpu_s"], 6),
+            decimal(&row["limit_wall_s"], 6),
+            decimal(&row["ratio"], 2),
+            decimal(&row["peak_rss_mb"], 1),
+        );
+    }
+}
+
+fn whole(value: &Value) -> String {
+    value.as_u64().map_or_else(|| "-".to_owned(), |n| n.to_string())
+}
+
+fn decimal(value: &Value, digits: usize) -> String {
+    value.as_f64().map_or_else(|| "-".to_owned(), |x| format!("{x:.digits$}"))
+}
