@@ -54,6 +54,8 @@ pub enum RowUpdate {
 #[derive(Debug)]
 pub struct Interner {
     slots: RefCell<Box<[Str]>>,
+    /// Where the pairs of a map are collected, so that the map itself is allocated once and in its size.
+    pairs: RefCell<Vec<(Str, Str)>>,
 }
 
 const INTERNER_SLOTS: usize = 4096;
@@ -62,7 +64,8 @@ const INLINE: usize = 15;
 
 impl Default for Interner {
     fn default() -> Self {
-        Interner { slots: RefCell::new(vec![Str::new(); INTERNER_SLOTS].into_boxed_slice()) }
+        let slots = vec![Str::new(); INTERNER_SLOTS].into_boxed_slice();
+        Interner { slots: RefCell::new(slots), pairs: RefCell::default() }
     }
 }
 
@@ -92,7 +95,9 @@ pub fn decode_datum(json: &[u8], ty: &ColumnType) -> Result<Datum, Error> {
 
 /// Reads one row update of a table with this layout.
 pub fn decode_row_update(json: &[u8], layout: &Layout, interner: &Interner) -> Result<RowUpdate, Error> {
-    let mut de = serde_json::Deserializer::from_slice(json);
+    // One check of the whole row is cheaper than one for each of its strings.
+    let text = std::str::from_utf8(json).map_err(|e| Error::Frame(format!("a row is not UTF-8: {e}")))?;
+    let mut de = serde_json::Deserializer::from_str(text);
     let update =
         de.deserialize_map(RowUpdateVisitor { layout, interner }).map_err(Error::json("row update"))?;
     de.end().map_err(Error::json("row update"))?;
@@ -233,8 +238,7 @@ impl DatumSeed<'_> {
         let Some(value) = &self.ty.value else { return Err(A::Error::custom("a map where a set belongs")) };
         let missing = || A::Error::custom("\"map\" without its pairs");
         if self.ty.is_str_map() {
-            let pairs = seq.next_element_seed(StrPairs { interner: self.interner })?.ok_or_else(missing)?;
-            return Ok(Datum::from_str_pairs(pairs));
+            return seq.next_element_seed(StrPairs { interner: self.interner })?.ok_or_else(missing);
         }
         let pair = PairSeed { key: self.ty.key.ty, value: value.ty, interner: self.interner };
         let pairs = seq.next_element_seed(ListOf(pair))?.ok_or_else(missing)?;
@@ -444,7 +448,7 @@ struct StrPairs<'a> {
 }
 
 impl<'de> DeserializeSeed<'de> for StrPairs<'_> {
-    type Value = Vec<(Str, Str)>;
+    type Value = Datum;
 
     fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
         d.deserialize_seq(self)
@@ -452,17 +456,19 @@ impl<'de> DeserializeSeed<'de> for StrPairs<'_> {
 }
 
 impl<'de> Visitor<'de> for StrPairs<'_> {
-    type Value = Vec<(Str, Str)>;
+    type Value = Datum;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an array of pairs of strings")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut pairs = Vec::new();
+        let mut pairs = self.interner.pairs.borrow_mut();
+        pairs.clear();
         while let Some((k, v)) = seq.next_element::<(Text<'de>, Text<'de>)>()? {
             pairs.push((self.interner.share(&k.0), self.interner.share(&v.0)));
         }
-        Ok(pairs)
+        sort_pairs(&mut pairs);
+        Ok(Datum::StrMap(pairs.drain(..).collect()))
     }
 }

@@ -68,7 +68,13 @@ pub(crate) fn encode_uuid(out: &mut Vec<u8>, uuid: Uuid) {
 }
 
 pub(crate) fn encode_str(out: &mut Vec<u8>, s: &str) {
-    encode_json(out, s);
+    // Names, addresses and matches rarely have anything to escape.
+    if s.bytes().any(|b| b < 0x20 || b == b'"' || b == b'\\') {
+        return encode_json(out, s);
+    }
+    out.push(b'"');
+    out.extend_from_slice(s.as_bytes());
+    out.push(b'"');
 }
 
 pub(crate) fn encode_json<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {

@@ -92,37 +92,40 @@ impl Engine {
 
     /// Keeps back rows whose guards, parents or references are not there; they are tried again after progress.
     fn release(&mut self, mut group: Group, replica: &Replica) -> Option<Group> {
-        let together: FxHashSet<Uuid> =
-            group.items.iter().filter(|i| matches!(i, Item::Create(_))).map(Item::uuid).collect();
-        let mut back_atoms: BTreeSet<Str> = BTreeSet::new();
-        let mut back: FxHashSet<Uuid> = FxHashSet::default();
+        let mut back = Back::default();
         // A row kept back may keep back others of its group, so this goes on until nothing changes.
-        loop {
-            let before = back.len();
-            for item in &group.items {
-                if back.contains(&item.uuid()) {
-                    continue;
-                }
-                let missing = needs(item, &self.resolved).into_iter().find(|need| {
-                    let here = together.contains(&need.uuid) && !back.contains(&need.uuid);
-                    !here && !exists(&self.resolved, replica, *need)
-                });
-                let bound = item.atom().is_some_and(|a| back_atoms.contains(a));
-                if missing.is_some() || bound {
-                    back.insert(item.uuid());
-                    back_atoms.extend(item.atom().cloned());
-                }
-                if let Some(need) = missing {
-                    let reason = format!("waits for {} {}", need.meta.name, need.uuid);
-                    self.waiting.insert(group.slice.clone(), reason);
-                }
+        while let Some(reason) = self.find_missing(&group, replica, &mut back) {
+            self.waiting.insert(group.slice.clone(), reason);
+        }
+        if !back.rows.is_empty() {
+            group.items.retain(|i| !back.rows.contains(&i.uuid()));
+        }
+        (!group.items.is_empty()).then_some(group)
+    }
+
+    /// One pass over a group; says what one of the rows that it keeps back waits for.
+    fn find_missing(&self, group: &Group, replica: &Replica, back: &mut Back) -> Option<String> {
+        let mut reason = None;
+        for item in &group.items {
+            if back.rows.contains(&item.uuid()) {
+                continue;
             }
-            if back.len() == before {
-                break;
+            let there = |need: &RowKey| exists(&self.resolved, replica, *need);
+            let together = |need: &RowKey| {
+                let created = |i: &Item| matches!(i, Item::Create(c) if c.planned.uuid == need.uuid);
+                !back.rows.contains(&need.uuid) && group.items.iter().any(created)
+            };
+            let needs = needs(item, &self.resolved);
+            let missing = needs.iter().find(|need| !there(need) && !together(need));
+            let bound = item.atom().is_some_and(|a| back.atoms.contains(a));
+            if missing.is_some() || bound {
+                back.rows.insert(item.uuid());
+                back.atoms.extend(item.atom().cloned());
+                let waits = |need: &RowKey| format!("waits for {} {}", need.meta.name, need.uuid);
+                reason = Some(missing.map_or_else(|| "waits for a row of its atom".to_owned(), waits));
             }
         }
-        group.items.retain(|i| !back.contains(&i.uuid()));
-        (!group.items.is_empty()).then_some(group)
+        reason
     }
 
     /// After a round: slices that failed stay failed, the others are well; what waited may go on.
@@ -333,6 +336,13 @@ impl Engine {
         }
         self.removals.take_freeing(&wanted)
     }
+}
+
+/// Rows of a group that are kept back.
+#[derive(Default)]
+struct Back {
+    rows: FxHashSet<Uuid>,
+    atoms: BTreeSet<Str>,
 }
 
 /// What must be there before a row: its guards, the rows whose sets it joins, the rows it refers to.
