@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use causeway_api::annotations::{
-    Annotation, ChassisId, ConnectBlocks, ConnectLayout, ConnectRouterKey, ConnectSlots, EncapIps,
-    GatewayConfig, GatewayMtuSupport, HostCidrs, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets,
-    NodeSubnets, OpenPorts, PerFamily, PodNetworks, PrimaryAddresses, RequestedNetworks, RequestedPrimary,
+    Annotation, ChassisId, ConnectBlocks, ConnectRouterKey, ConnectSlots, EncapIps, GatewayConfig,
+    GatewayMtuSupport, HostCidrs, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, NodeSubnets,
+    OpenPorts, PerFamily, PodNetworks, PrimaryAddresses, RequestedNetworks, RequestedPrimary,
     TransitPeerPorts, TransitSwitchPort, TunnelKeys,
 };
-use causeway_types::{Cidr, ConnectOwner, DatapathKey, NetworkId, NodeId};
+use causeway_types::{Cidr, ConnectOwner, ConnectTopology, DatapathKey, NetworkId, NodeId};
 use proptest::prelude::*;
 
 fn cidr(text: &str) -> Cidr {
@@ -67,7 +67,7 @@ fn texts_come_back_byte_for_byte() {
     ]);
     same::<ConnectRouterKey>(&["16715779", "16715782", "16777215"]);
     same::<ConnectSlots>(&["1", "128", "32767"]);
-    same::<ConnectLayout>(&["transit", "both", "compact"]);
+    same::<ConnectTopology>(&["transit", "both", "compact"]);
     same::<ConnectBlocks>(&[
         "{}",
         r#"{"layer3_1":{"ipv4":"10.0.0.0/24"}}"#,
@@ -170,7 +170,7 @@ fn what_is_wrong_is_named() {
     assert!(problem::<ConnectRouterKey>("50000").contains("out of range"));
     assert!(problem::<ConnectRouterKey>("016715782").contains("is not a decimal number"));
     assert!(problem::<ConnectSlots>("32768").contains("32768 is not within 1 and 32767"));
-    assert!(problem::<ConnectLayout>("Transit").contains("\"Transit\" is none of transit, both, compact"));
+    assert!(problem::<ConnectTopology>("Transit").contains("\"Transit\" is none of transit, both, compact"));
     for owner in ["unknown_1", "layer31", "", "layer3_", "layer3_4096"] {
         assert!(
             ConnectBlocks::parse(&format!(r#"{{"{owner}":{{"ipv4":"10.0.0.0/24"}}}}"#)).is_err(),

@@ -105,9 +105,30 @@ pub enum ConnectTopology {
 }
 
 impl ConnectTopology {
+    const ALL: [Self; 3] = [Self::Transit, Self::Both, Self::Compact];
+
     /// Whether each node has its own port and key.
     pub const fn has_node_ports(self) -> bool {
         matches!(self, Self::Transit | Self::Both)
+    }
+}
+
+impl fmt::Display for ConnectTopology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Transit => "transit",
+            Self::Both => "both",
+            Self::Compact => "compact",
+        })
+    }
+}
+
+impl FromStr for ConnectTopology {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|topology| topology.to_string() == text);
+        found.ok_or_else(|| Error::ConnectTopology(text.to_owned()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the cluster manager writes on a ClusterNetworkConnect.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use causeway_types::{Cidr, ConnectOwner, DatapathKey, PortKey};
 
@@ -68,44 +67,6 @@ impl Annotation for ConnectSlots {
 
     fn text(&self) -> String {
         self.0.to_string()
-    }
-}
-
-/// How the connection is laid out.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum ConnectLayout {
-    /// A distributed router with a port for each layer3 network and node.
-    Transit,
-    /// On the way from one to the other: the ports of both, compact carries.
-    Both,
-    /// A router local to each zone, with one link for each network.
-    Compact,
-}
-
-impl ConnectLayout {
-    const ALL: [Self; 3] = [Self::Transit, Self::Both, Self::Compact];
-}
-
-impl fmt::Display for ConnectLayout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Transit => "transit",
-            Self::Both => "both",
-            Self::Compact => "compact",
-        })
-    }
-}
-
-impl Annotation for ConnectLayout {
-    const KEY: &'static str = keys::CONNECT_TOPOLOGY;
-
-    fn parse(text: &str) -> Result<Self, Error> {
-        let problem = || malformed::<Self>(format!("{text:?} is none of transit, both, compact"));
-        Self::ALL.into_iter().find(|layout| layout.to_string() == text).ok_or_else(problem)
-    }
-
-    fn text(&self) -> String {
-        self.to_string()
     }
 }
 

@@ -10,7 +10,7 @@ mod pod;
 mod request;
 mod simple;
 
-pub use connect::{ConnectBlocks, ConnectLayout, ConnectRouterKey, ConnectSlots};
+pub use connect::{ConnectBlocks, ConnectRouterKey, ConnectSlots};
 pub use node::{
     ChassisId, EncapIps, GatewayConfig, GatewayMode, GatewayMtuSupport, HostCidrs, Layer2TopologyVersion,
     ManagementMacs, MasqueradeSubnets, NodeSubnets, PrimaryAddresses, TransitPeerPorts, TransitSwitchPort,

@@ -2,35 +2,34 @@
 
 use std::net::IpAddr;
 
-use causeway_types::{Cidr, DatapathKey, Family, NetworkId, NodeId};
+use causeway_types::{Cidr, ConnectTopology, DatapathKey, Family, NetworkId, NodeId};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::{Annotation, from_json, keys, malformed, to_json};
 use crate::Error;
 
-impl Annotation for NetworkId {
-    const KEY: &'static str = keys::NETWORK_ID;
+/// Annotations whose text is the value's own.
+macro_rules! plain {
+    ($($type:ty: $key:expr),* $(,)?) => {$(
+        impl Annotation for $type {
+            const KEY: &'static str = $key;
 
-    fn parse(text: &str) -> Result<Self, Error> {
-        text.parse().map_err(malformed::<Self>)
-    }
+            fn parse(text: &str) -> Result<Self, Error> {
+                text.parse().map_err(malformed::<Self>)
+            }
 
-    fn text(&self) -> String {
-        self.to_string()
-    }
+            fn text(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
 }
 
-impl Annotation for NodeId {
-    const KEY: &'static str = keys::NODE_ID;
-
-    fn parse(text: &str) -> Result<Self, Error> {
-        text.parse().map_err(malformed::<Self>)
-    }
-
-    fn text(&self) -> String {
-        self.to_string()
-    }
+plain! {
+    NetworkId: keys::NETWORK_ID,
+    NodeId: keys::NODE_ID,
+    ConnectTopology: keys::CONNECT_TOPOLOGY,
 }
 
 /// Tunnel keys of a network: none, or those of a primary layer2 network's switch and transit router.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use causeway_alloc::ConnectRecord;
-use causeway_api::annotations::{Annotation, ConnectBlocks, ConnectLayout, ConnectSlots};
+use causeway_api::annotations::{Annotation, ConnectBlocks, ConnectSlots};
 use causeway_api::crd::{ClusterNetworkConnect, Topology, Transport};
 use causeway_api::intent::{self, ClusterConfig};
 use causeway_types::{ConnectName, ConnectTopology, NetworkId, NetworkOrigin};
@@ -72,7 +72,7 @@ impl Connect {
             created,
             selections: intent.selections,
             subnets: intent.subnets,
-            topology: read::<ConnectLayout>(written)?.map_or(topology, layout),
+            topology: read(written)?.unwrap_or(topology),
             slots: read::<ConnectSlots>(written)?.map(ConnectSlots::get),
             blocks: blocks
                 .0
@@ -87,12 +87,4 @@ impl Connect {
 fn read<A: Annotation>(written: Option<&BTreeMap<String, String>>) -> Result<Option<A>> {
     let text = written.and_then(|annotations| annotations.get(A::KEY));
     Ok(text.map(|text| A::parse(text)).transpose()?)
-}
-
-const fn layout(layout: ConnectLayout) -> ConnectTopology {
-    match layout {
-        ConnectLayout::Transit => ConnectTopology::Transit,
-        ConnectLayout::Both => ConnectTopology::Both,
-        ConnectLayout::Compact => ConnectTopology::Compact,
-    }
 }
