@@ -325,10 +325,12 @@ fn of_equal_vrf_names_the_oldest_network_has_it() {
     );
 }
 
+/// Networks whose name ends in `flat` have no ports on nodes.
 fn named(names: &[(&str, i64)]) -> Vec<Named> {
     let one = |(name, created): &(&str, i64)| Named {
         network: NetworkName::new(*name).unwrap(),
         created: *created,
+        node_ports: !name.ends_with("flat"),
     };
     names.iter().map(one).collect()
 }
@@ -352,10 +354,21 @@ fn of_equal_ovn_names_the_oldest_network_stays() {
         [pair("cluster_udn_a-b", "cluster_udn_a.b")]
     );
     let networks = [("ns_a", 1), ("ns_a-b", 2)];
-    assert_eq!(clashing(&networks, &["b", "c"]), []);
+    assert_eq!(clashing(&networks, &["a", "c"]), []);
     assert_eq!(clashing(&networks, &["b-c", "c"]), [pair("ns_a-b", "ns_a")]);
     assert_eq!(clashing(&[("ns_a", 2), ("ns_a-b", 1)], &["b-c", "c"]), [pair("ns_a", "ns_a-b")]);
     assert_eq!(clashing(&networks, &["b-c"]), []);
+}
+
+/// A port that serves all nodes is called by its network alone: `a-b` may be network `a` on node `b`.
+#[test]
+fn a_network_called_like_another_on_a_node() {
+    let pair = |younger: &str, older: &str| (younger.to_owned(), older.to_owned());
+    let networks = [("ns_a", 1), ("ns_a-flat", 2)];
+    assert_eq!(clashing(&networks, &["flat", "x"]), [pair("ns_a-flat", "ns_a")]);
+    assert_eq!(clashing(&[("ns_a", 2), ("ns_a-flat", 1)], &["flat"]), [pair("ns_a", "ns_a-flat")]);
+    assert_eq!(clashing(&networks, &["flat-x", "x"]), [], "the one without node ports has no node x");
+    assert_eq!(clashing(&[("ns_flat", 1), ("ns_flat-b", 2)], &["b", "b-c", "c"]), []);
 }
 
 /// udn-cases A041, A043, G022: what may change, on the meaning instead of the text.

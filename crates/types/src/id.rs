@@ -79,7 +79,8 @@ pub(crate) fn decimal(kind: &'static str, text: &str) -> Result<u32> {
     }
 }
 
-macro_rules! id {
+/// Text and numbers of a newtype that has `new` and `get`.
+macro_rules! number {
     ($type:ident, $kind:literal) => {
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,15 +105,17 @@ macro_rules! id {
         }
 
         impl From<$type> for u32 {
-            fn from(id: $type) -> Self {
-                id.get()
+            fn from(number: $type) -> Self {
+                number.get()
             }
         }
     };
 }
 
-id!(NetworkId, "network id");
-id!(NodeId, "node id");
+pub(crate) use number;
+
+number!(NetworkId, "network id");
+number!(NodeId, "node id");
 
 #[cfg(test)]
 mod tests {

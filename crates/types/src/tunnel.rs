@@ -7,7 +7,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, NetworkId, NodeId, Result, id::decimal};
+use crate::{
+    Error, NetworkId, NodeId, Result,
+    id::{decimal, number},
+};
 
 /// The key of a logical switch or router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -115,40 +118,8 @@ impl PortKey {
     }
 }
 
-macro_rules! key {
-    ($type:ident, $kind:literal) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = Error;
-
-            fn from_str(text: &str) -> Result<Self> {
-                Self::new(decimal($kind, text)?)
-            }
-        }
-
-        impl TryFrom<u32> for $type {
-            type Error = Error;
-
-            fn try_from(value: u32) -> Result<Self> {
-                Self::new(value)
-            }
-        }
-
-        impl From<$type> for u32 {
-            fn from(key: $type) -> Self {
-                key.get()
-            }
-        }
-    };
-}
-
-key!(DatapathKey, "datapath tunnel key");
-key!(PortKey, "port tunnel key");
+number!(DatapathKey, "datapath tunnel key");
+number!(PortKey, "port tunnel key");
 
 #[cfg(test)]
 mod tests {

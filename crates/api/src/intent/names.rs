@@ -14,6 +14,8 @@ pub struct Named {
     pub network: NetworkName,
     /// When its object was created, in seconds since 1970.
     pub created: i64,
+    /// Whether it has ports of its own on each node, as a Layer3 network has.
+    pub node_ports: bool,
 }
 
 /// Two networks that cannot exist side by side.
@@ -30,24 +32,25 @@ pub struct NameClash {
 /// The networks that are refused, each with the oldest one that is in its way.
 ///
 /// OVN names begin with the network's prefix, in which `-` and `/` become `.`, so `a-b` and `a.b` meet there. Ports of
-/// connections are called by network and node with a `-` between, so network `a` on node `b-c` meets network `a-b` on node `c`.
+/// connections are called by network and node with a `-` between, so network `a` on node `b-c` meets network `a-b` on
+/// node `c`; and ports that serve all nodes by network alone, so network `a` on node `b` meets network `a-b`.
 pub fn name_clashes(networks: &[Named], nodes: &BTreeSet<NodeName>) -> Vec<NameClash> {
     let mut by_age: Vec<&Named> = networks.iter().collect();
     by_age.sort_by(|a, b| (a.created, &a.network).cmp(&(b.created, &b.network)));
     let mut accepted = Accepted {
         prefixes: BTreeMap::new(),
-        names: BTreeSet::new(),
+        names: BTreeMap::new(),
         nodes: nodes.iter().map(NodeName::as_str).collect(),
     };
     let mut clashes = Vec::new();
     for named in by_age {
-        match accepted.in_the_way(&named.network) {
+        match accepted.in_the_way(named) {
             Some((older, message)) => clashes.push(NameClash {
                 younger: named.network.clone(),
                 older,
                 problem: Problem::new(Reason::NameConflict, message),
             }),
-            None => accepted.accept(&named.network),
+            None => accepted.accept(named),
         }
     }
     clashes
@@ -55,17 +58,19 @@ pub fn name_clashes(networks: &[Named], nodes: &BTreeSet<NodeName>) -> Vec<NameC
 
 struct Accepted<'a> {
     prefixes: BTreeMap<String, &'a NetworkName>,
-    names: BTreeSet<&'a str>,
+    /// Which networks, and whether they have ports on each node.
+    names: BTreeMap<&'a str, bool>,
     nodes: BTreeSet<&'a str>,
 }
 
 impl<'a> Accepted<'a> {
-    fn accept(&mut self, network: &'a NetworkName) {
-        self.prefixes.insert(OvnPrefix::of(network).to_string(), network);
-        self.names.insert(network.as_str());
+    fn accept(&mut self, named: &'a Named) {
+        self.prefixes.insert(OvnPrefix::of(&named.network).to_string(), &named.network);
+        self.names.insert(named.network.as_str(), named.node_ports);
     }
 
-    fn in_the_way(&self, network: &NetworkName) -> Option<(NetworkName, String)> {
+    fn in_the_way(&self, named: &Named) -> Option<(NetworkName, String)> {
+        let network = &named.network;
         let prefix = OvnPrefix::of(network).to_string();
         if let Some(older) = self.prefixes.get(&prefix) {
             let message = format!(
@@ -73,37 +78,40 @@ impl<'a> Accepted<'a> {
             );
             return Some(((*older).clone(), message));
         }
-        let (older, node) = self.shorter(network).or_else(|| self.longer(network))?;
+        let (older, node) = self.shorter(named).or_else(|| self.longer(named))?;
         let message = format!(
             "network {network} would have port names of network {older} on node {node}: choose another name"
         );
         NetworkName::new(older).ok().map(|older| (older, message))
     }
 
-    /// An accepted `a` for this `a-b`.
-    fn shorter(&self, network: &NetworkName) -> Option<(&'a str, &'a str)> {
-        let name = network.as_str();
+    /// An accepted `a` with ports on nodes for this `a-b`.
+    fn shorter(&self, named: &Named) -> Option<(&'a str, &'a str)> {
+        let name = named.network.as_str();
         name.match_indices('-').find_map(|(at, _)| {
-            let older = self.names.get(&name[..at])?;
-            self.node_with(&name[at + 1..]).map(|node| (*older, node))
+            let (older, _) = self.names.get_key_value(&name[..at]).filter(|(_, node_ports)| **node_ports)?;
+            self.node_with(&name[at + 1..], named.node_ports).map(|node| (*older, node))
         })
     }
 
-    /// An accepted `a-b` for this `a`.
-    fn longer(&self, network: &NetworkName) -> Option<(&'a str, &'a str)> {
-        let start = format!("{network}-");
-        starting_with(&self.names, &start)
-            .find_map(|older| self.node_with(&older[start.len()..]).map(|node| (older, node)))
+    /// An accepted `a-b` for this `a` with ports on nodes.
+    fn longer(&self, named: &Named) -> Option<(&'a str, &'a str)> {
+        let start = format!("{}-", named.network);
+        let from = (Bound::Included(start.as_str()), Bound::Unbounded);
+        let longer = self.names.range::<str, _>(from).take_while(|(name, _)| name.starts_with(&start));
+        let clash = |(older, node_ports): (&&'a str, &bool)| {
+            self.node_with(&older[start.len()..], *node_ports).map(|node| (*older, node))
+        };
+        longer.filter(|_| named.node_ports).find_map(clash)
     }
 
-    /// A node `<rest>-<other node>`.
-    fn node_with(&self, rest: &str) -> Option<&'a str> {
+    /// A node `<rest>`; or a node `<rest>-<other node>`, if the longer network has ports on nodes too.
+    fn node_with(&self, rest: &str, node_ports: bool) -> Option<&'a str> {
+        let whole = self.nodes.get(rest).copied();
         let start = format!("{rest}-");
-        starting_with(&self.nodes, &start).find(|node| self.nodes.contains(&node[start.len()..]))
+        let from = (Bound::Included(start.as_str()), Bound::Unbounded);
+        let longer = self.nodes.range::<str, _>(from).take_while(|node| node.starts_with(&start));
+        let mut split = longer.filter(|node| node_ports && self.nodes.contains(&node[start.len()..]));
+        whole.or_else(|| split.next().copied())
     }
-}
-
-fn starting_with<'a>(names: &BTreeSet<&'a str>, start: &str) -> impl Iterator<Item = &'a str> {
-    let from = (Bound::Included(start), Bound::Unbounded);
-    names.range::<str, _>(from).copied().take_while(move |name| name.starts_with(start))
 }

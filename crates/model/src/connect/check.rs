@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::crd::{Role, Topology, Transport};
 use causeway_types::{
-    Cidr, ConnectName, ConnectSubnet, Families, Family, NetworkId, NetworkName, SubnetIndex,
+    Cidr, ConnectName, ConnectSubnet, ConnectTopology, Families, Family, NetworkId, NetworkName, SubnetIndex,
 };
 
 use super::input::{Cluster, Connect, Network};
+use super::ports::{self, Nodes};
 use super::reason::LeftOut;
 
 type Check = Result<(), LeftOut>;
@@ -43,6 +44,7 @@ pub(super) struct Clash {
 #[derive(Debug, Clone, Default)]
 struct Members {
     subnets: Vec<ConnectSubnet>,
+    topology: Option<ConnectTopology>,
     pods: SubnetIndex<NetworkId>,
     ipv4_only: BTreeSet<NetworkId>,
     ipv6_only: BTreeSet<NetworkId>,
@@ -110,10 +112,47 @@ impl Web {
         self.new_links(connect, id, names, clashes)
     }
 
+    /// Whether the network's ports can have their names, or another network has a port of the same name.
+    pub(super) fn port_names(
+        &self,
+        connect: &Connect,
+        network: &Network,
+        names: &Names<'_>,
+        nodes: &Nodes,
+    ) -> Check {
+        for port in ports::doubtful_names(&connect.name, connect.topology, network, nodes) {
+            let own =
+                |(name, other): &(ConnectName, &Network)| *name == connect.name && other.name == network.name;
+            if let Some((name, other)) = self.ports_called(&port, names, nodes).find(|found| !own(found)) {
+                return Err(LeftOut::port_name(network, &port, other, &name));
+            }
+        }
+        Ok(())
+    }
+
+    /// The networks that have joined a connection and have a port of this name.
+    fn ports_called<'a>(
+        &self,
+        port: &str,
+        names: &Names<'a>,
+        nodes: &Nodes,
+    ) -> impl Iterator<Item = (ConnectName, &'a Network)> {
+        ports::readings(port).flat_map(|(connect, rest)| {
+            let topology = self.members.get(&connect).and_then(|members| members.topology);
+            let has_joined = |network: &&Network| {
+                network.id.is_some_and(|id| self.memberships(id).any(|other| *other == connect))
+            };
+            let found = topology.map(|topology| ports::network_of(rest, topology, names.networks, nodes));
+            let joined: Vec<&Network> = found.into_iter().flatten().filter(has_joined).collect();
+            joined.into_iter().map(move |network| (connect.clone(), network))
+        })
+    }
+
     /// The network joins the connection.
     pub(super) fn join(&mut self, connect: &Connect, network: &Network, id: NetworkId) {
         let members = self.members.entry(connect.name.clone()).or_default();
         members.subnets.clone_from(&connect.subnets);
+        members.topology = Some(connect.topology);
         for subnet in &network.subnets {
             members.pods.insert(*subnet, id);
         }

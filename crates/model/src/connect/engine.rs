@@ -14,6 +14,7 @@ use crate::Result;
 
 use super::check::{Clashes, Web, cluster_conflict};
 use super::input::{Cluster, Connect, Namespace, Network, NodeRecord};
+use super::ports::{Nodes, is_doubtful};
 use super::reason::{Acceptance, LeftOut, Reason};
 use super::select::{ByNamespace, selects};
 
@@ -30,6 +31,8 @@ pub(super) struct Entry {
     pub(super) selected: BTreeSet<NetworkName>,
     /// Those of them that are not connected, and why that was when it was decided.
     pub(super) left_out: BTreeMap<NetworkName, LeftOut>,
+    /// Whether one of these waits for the name of a port, which any other connection may have.
+    pub(super) waits_for_name: bool,
     /// Why none of them is.
     pub(super) refused: Option<LeftOut>,
 }
@@ -70,7 +73,7 @@ pub struct Connections {
     pub(super) networks: BTreeMap<NetworkName, Network>,
     pub(super) ids: BTreeMap<NetworkId, NetworkName>,
     namespaces: BTreeMap<NamespaceName, Namespace>,
-    pub(super) nodes: BTreeMap<NodeName, NodeRecord>,
+    pub(super) nodes: Nodes,
     pub(super) entries: BTreeMap<ConnectName, Entry>,
     pub(super) web: Web,
     pub(super) clashes: Clashes,
@@ -106,11 +109,14 @@ impl Connections {
             networks: BTreeMap::new(),
             ids: BTreeMap::new(),
             namespaces: namespaces.into_iter().map(|one| (one.name.clone(), one)).collect(),
-            nodes: nodes.into_iter().map(|one| (one.name.clone(), one)).collect(),
+            nodes: Nodes::default(),
             entries: BTreeMap::new(),
             web: Web::default(),
             clashes: Clashes::new(),
         };
+        for node in nodes {
+            all.nodes.insert(node);
+        }
         for network in networks {
             all.store(network);
         }
@@ -189,16 +195,21 @@ impl Connections {
         self.recount(old.as_ref(), None)
     }
 
-    /// A node has an id. Connections hear of it by their answer alone: no place depends on a node.
+    /// A node has an id. Connections hear of it by their answer alone: no place depends on a node, unless the
+    /// node's ports have names that can be read in two ways.
     pub fn apply_node(&mut self, node: NodeRecord) -> Dirty {
-        self.nodes.insert(node.name.clone(), node);
-        self.with_node_ports()
+        let by_node = is_doubtful(node.name.as_str());
+        let doubtful = match self.nodes.insert(node) {
+            true => self.doubtful(by_node),
+            false => Dirty::new(),
+        };
+        &self.with_node_ports() | &self.settle(doubtful)
     }
 
     /// A node is gone.
     pub fn delete_node(&mut self, name: &NodeName) -> Dirty {
         self.nodes.remove(name);
-        self.with_node_ports()
+        &self.with_node_ports() | &self.settle(Dirty::new())
     }
 
     /// A connection came or changed. Only its first annotations count: later ones are our own, on their way back.
@@ -309,6 +320,7 @@ impl Connections {
             by_namespace,
             selected: BTreeSet::new(),
             left_out: BTreeMap::new(),
+            waits_for_name: false,
         };
         entry.selected = self.selection(&entry);
         Ok(entry)
@@ -380,6 +392,18 @@ impl Connections {
             }
         }
         change
+    }
+
+    /// The connections that have names of ports with more than one reading; all that have ports of nodes, if it
+    /// is a node that makes it so.
+    fn doubtful(&self, by_node: bool) -> Dirty {
+        let by_name = |entry: &Entry| {
+            let mut networks = entry.selected.iter().map(NetworkName::as_str);
+            is_doubtful(entry.connect.name.as_str()) || networks.any(is_doubtful)
+        };
+        let mut all = self.with_node_ports();
+        all.retain(|name| by_node || self.entries.get(name).is_some_and(by_name));
+        all
     }
 
     fn with_node_ports(&self) -> Dirty {

@@ -10,6 +10,7 @@ mod check;
 mod engine;
 mod input;
 mod manifest;
+mod ports;
 mod reason;
 mod select;
 mod settle;

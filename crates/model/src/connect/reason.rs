@@ -15,7 +15,7 @@ const TAIL: usize = 32;
 pub enum Reason {
     /// Everything selected can be connected.
     ValidationSucceeded,
-    /// A selected network is of a kind that cannot be connected.
+    /// A selected network is of a kind, or has a name, that cannot be connected.
     UnsupportedNetworkType,
     /// A connect subnet is in use by something else.
     ConnectSubnetConflict,
@@ -76,6 +76,14 @@ impl LeftOut {
         let message = format!(
             "Network {network} has transport '{transport}'. Network connect feature is not supported when overlay \
              tunneling is disabled"
+        );
+        Self::new(Reason::UnsupportedNetworkType, message)
+    }
+
+    pub(super) fn port_name(network: &Network, port: &str, other: &Network, connect: &ConnectName) -> Self {
+        let message = format!(
+            "Network {network} cannot be connected under its name: its port '{port}' would have the name of a port of \
+             network {other} in ClusterNetworkConnect '{connect}'. Rename the network or one ClusterNetworkConnect"
         );
         Self::new(Reason::UnsupportedNetworkType, message)
     }

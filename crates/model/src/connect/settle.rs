@@ -52,8 +52,11 @@ impl Connections {
     }
 
     /// Decides about these connections, and all that share a network with them, from what they select and hold.
-    /// A network that has changed must not push out another by growing into its addresses.
+    /// A network that has changed must not push out another by growing into its addresses. Who waits for the name
+    /// of a port asks again: anybody may have let go of it.
     pub(super) fn settle_after(&mut self, dirty: Dirty, changed: Option<&NetworkName>) -> Dirty {
+        let waiting = self.entries.iter().filter(|(_, entry)| entry.waits_for_name);
+        let dirty: Dirty = waiting.map(|(name, _)| name.clone()).chain(dirty).collect();
         if dirty.is_empty() {
             return dirty;
         }
@@ -76,6 +79,7 @@ impl Connections {
     fn let_go(&mut self, name: &ConnectName) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         entry.left_out.clear();
+        entry.waits_for_name = false;
         let selected = entry.selected.iter().filter_map(|name| self.networks.get(name));
         let wanted: BTreeSet<ConnectOwner> = match entry.refused {
             Some(_) => BTreeSet::new(),
@@ -158,7 +162,11 @@ impl Connections {
         let Some(network) = self.ids.get(&id).and_then(|name| self.networks.get(name)) else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
         let names = Names { networks: &self.networks, ids: &self.ids };
-        let checked = self.web.check(&entry.connect, network, id, &names, &mut self.clashes);
+        let checked = self.web.check(&entry.connect, network, id, &names, &mut self.clashes).and_then(|()| {
+            let named = self.web.port_names(&entry.connect, network, &names, &self.nodes);
+            entry.waits_for_name |= named.is_err();
+            named
+        });
         match checked.and_then(|()| place(entry, network)) {
             Ok(()) => self.web.join(&entry.connect, network, id),
             Err(left_out) => {
@@ -183,7 +191,8 @@ impl Connections {
         let mut now = || {
             let network = self.networks.get(network)?;
             let checked = self.web.check(&entry.connect, network, network.id?, &names, clashes);
-            checked.and_then(|()| room(entry, network)).err()
+            let named = || self.web.port_names(&entry.connect, network, &names, &self.nodes);
+            checked.and_then(|()| named()).and_then(|()| room(entry, network)).err()
         };
         now().unwrap_or_else(|| at_the_time.clone())
     }
@@ -197,7 +206,7 @@ impl Connections {
         let slots = entry.pool.slots();
         let subnet = smallest(&entry.connect);
         let beyond = |node: &&NodeRecord| !entry.pool.nodes_without_link(&[node.id]).is_empty();
-        let without = self.nodes.values().filter(beyond);
+        let without = self.nodes.all.values().filter(beyond);
         without.map(|node| LeftOut::node_exhausted(subnet, network, node, slots)).collect()
     }
 }

@@ -1,6 +1,9 @@
 //! Writes, restarts, and histories of events.
 
+use std::collections::BTreeSet;
+
 use causeway_alloc::Epoch;
+use causeway_types::ConnectNames;
 use proptest::prelude::*;
 
 use super::*;
@@ -114,26 +117,28 @@ enum Event {
 }
 
 const NETWORKS: usize = 8;
+/// With the flat shape, the second network in the first connection and the first in the second have a port of one name.
+const NAMES: [&str; NETWORKS] = ["n", "n-to-b", "n2", "n3", "n4", "n5", "n6", "n7"];
+const CONNECTIONS: [&str; 3] = ["c", "b-to-c", "other"];
 
 /// Each network has four shapes; some are in the way of other networks, two differ in labels alone.
 fn shape(network: usize, shape: u8) -> Network {
     let id = u32::try_from(network).unwrap() + 1;
     let own = format!("10.{id}.0.0/16");
     let next = format!("10.{}.3.0/24", id + 1);
-    let one = cudn(&format!("n{network}"), id, &[&own]);
+    let one = cudn(NAMES[network], id, &[&own]);
     match shape {
         0 => one,
         3 => Network { labels: labels(&[("team", "a")]), ..one },
-        1 => flat(cudn(&format!("n{network}"), id, &[&own])),
-        _ => cudn(&format!("n{network}"), id, &[&own, &next]),
+        1 => flat(cudn(NAMES[network], id, &[&own])),
+        _ => cudn(NAMES[network], id, &[&own, &next]),
     }
 }
 
 fn connection(number: usize, networks: &[usize]) -> Connect {
-    let names: Vec<String> = networks.iter().map(|network| format!("n{network}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let names: Vec<&str> = networks.iter().map(|network| NAMES[*network]).collect();
     let base = [("192.168.0.0/29", 30), ("172.16.0.0/28", 30), ("192.168.0.4/30", 31)][number];
-    let mut connect = on(selecting(cnc(&format!("c{number}")), &names), &[base]);
+    let mut connect = on(selecting(cnc(CONNECTIONS[number]), &names), &[base]);
     if number > 0 {
         connect.selections.push(Selection::PrimaryUserDefinedNetworks(connected()));
     }
@@ -251,6 +256,20 @@ fn assert_apart(connections: &Connections, world: &World) -> Result<(), TestCase
     Ok(())
 }
 
+fn assert_one_port_of_a_name(connections: &Connections, world: &World) -> Result<(), TestCaseError> {
+    let mut ports = Vec::new();
+    for network in world.networks.values().filter(|network| network.topology == Topology::Layer2) {
+        for connect in connections.connections_of(&network.name) {
+            let names = ConnectNames::new(connect.clone());
+            ports.push(names.router_to_network(&network.name, None));
+            ports.push(names.network_to_router(&network.name, None));
+        }
+    }
+    let distinct: BTreeSet<&String> = ports.iter().collect();
+    prop_assert_eq!(distinct.len(), ports.len(), "{:?}", ports);
+    Ok(())
+}
+
 proptest! {
     /// After any history, the answers are those of a restart that reads the annotations.
     #[test]
@@ -259,6 +278,7 @@ proptest! {
         for event in events {
             apply(&mut world, &mut connections, event);
             assert_apart(&connections, &world)?;
+            assert_one_port_of_a_name(&connections, &world)?;
         }
         for number in 0..3 {
             apply(&mut world, &mut connections, Event::Written(number));

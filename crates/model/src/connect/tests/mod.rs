@@ -2,6 +2,7 @@
 
 mod history;
 mod manifests;
+mod ports;
 mod selection;
 mod validation;
 
