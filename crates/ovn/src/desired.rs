@@ -90,6 +90,12 @@ impl Planned {
         self
     }
 
+    /// The same for a parent that was looked up once for many rows.
+    pub fn inside(mut self, parent: RowKey, column: &'static str) -> Planned {
+        self.edges.push(Edge { parent, column });
+        self
+    }
+
     /// Names a row without which this one must not exist.
     pub fn guarded_by<G: TypedRow>(mut self, guard: &str) -> Planned {
         self.guards.push(RowKey::of::<G>(guard));

@@ -3,24 +3,29 @@
 
 use crate::typed::TableMeta;
 use causeway_ovsdb::{Str, Uuid};
+use sha1::{Digest, Sha1};
+use uuid::Builder;
 
 /// The key in `external_ids` under which a row carries its path.
 pub const ID_KEY: &str = "k8s.ovn.org/id";
 
 /// Joins components with `:`, each escaped so that none can pretend to be two.
-pub fn join<S: AsRef<str>>(components: impl IntoIterator<Item = S>) -> Str {
-    let mut path = Str::new();
-    for (i, component) in components.into_iter().enumerate() {
+pub fn join<S: AsRef<str>>(components: impl IntoIterator<Item = S, IntoIter: Clone>) -> Str {
+    let components = components.into_iter();
+    // Escapes are rare: this is nearly always the exact length.
+    let length = components.clone().map(|c| c.as_ref().len() + 1).sum();
+    let mut path = String::with_capacity(length);
+    for (i, component) in components.enumerate() {
         if i > 0 {
             path.push(':');
         }
         escape(&mut path, component.as_ref());
     }
-    path
+    path.into()
 }
 
 /// Percent-escapes the separator, the escape itself and control characters.
-fn escape(path: &mut Str, component: &str) {
+fn escape(path: &mut String, component: &str) {
     if component.bytes().all(|b| b != b':' && b != b'%' && !b.is_ascii_control()) {
         return path.push_str(component);
     }
@@ -66,12 +71,20 @@ pub fn root(path: &str) -> &str {
 }
 
 pub(crate) fn table_namespace(database: &str, table: &str) -> Uuid {
-    Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("causeway/{database}/{table}").as_bytes())
+    name_uuid(&Uuid::NAMESPACE_URL, format!("causeway/{database}/{table}").as_bytes())
 }
 
 /// The UUID of the row with this path.
 pub fn row_uuid(meta: &TableMeta, path: &str) -> Uuid {
-    Uuid::new_v5(meta.namespace(), path.as_bytes())
+    name_uuid(meta.namespace(), path.as_bytes())
+}
+
+/// A version 5 UUID. Every planned row needs one, so this uses the processor's own SHA-1 where it has it.
+fn name_uuid(namespace: &Uuid, name: &[u8]) -> Uuid {
+    let digest = Sha1::new().chain_update(namespace.as_bytes()).chain_update(name).finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    Builder::from_sha1_bytes(bytes).into_uuid()
 }
 
 #[cfg(test)]

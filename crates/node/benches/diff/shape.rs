@@ -2,9 +2,9 @@
 //! N·M static routes, N·(N−1) policies.
 
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Plan, Planned, Planner, Str, path};
-use ecow::eco_format;
+use causeway_ovn::{Plan, Planned, Planner, RowKey, Str, path};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 #[derive(Clone)]
@@ -16,6 +16,8 @@ pub struct Connect {
     network_names: Vec<Str>,
     node_names: Vec<Str>,
     keys: Keys,
+    router_key: RowKey,
+    network_keys: Vec<RowKey>,
     /// Without it only the networks' own routers are planned.
     pub connected: bool,
     /// Changes the next hop of one route.
@@ -28,9 +30,35 @@ fn address(base: [u8; 4], offset: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::from(base)) + offset as u32)
 }
 
+/// Formats into memory that is large enough from the beginning.
+macro_rules! text {
+    ($($arg:tt)*) => {{
+        let mut text = String::with_capacity(64);
+        write!(text, $($arg)*).expect("memory takes text");
+        Str::from(text)
+    }};
+}
+
+/// `a.b.c.d` with something behind it; the general formatting of addresses is slow.
+fn ip_text(ip: Ipv4Addr, behind: &str) -> Str {
+    let mut text = String::with_capacity(24);
+    for (i, octet) in ip.octets().into_iter().enumerate() {
+        if i > 0 {
+            text.push('.');
+        }
+        for place in [100, 10, 1] {
+            if octet >= place || place == 1 {
+                text.push((b'0' + octet / place % 10) as char);
+            }
+        }
+    }
+    text.push_str(behind);
+    text.into()
+}
+
 fn mac(ip: Ipv4Addr) -> Str {
     let [a, b, c, d] = ip.octets();
-    eco_format!("0a:58:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+    text!("0a:58:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
 }
 
 /// Strings that many rows share are made once.
@@ -57,12 +85,16 @@ impl Keys {
 
 impl Connect {
     pub fn new(networks: usize, nodes: usize) -> Connect {
+        let network_names: Vec<Str> = (0..networks).map(|n| text!("cluster_udn_net{n}")).collect();
+        let router = |name: &Str| RowKey::of::<nb::LogicalRouter>(&path::join(["net", name, "router"]));
         Connect {
             networks,
             nodes,
             stride: nodes.next_power_of_two().max(256),
-            network_names: (0..networks).map(|n| eco_format!("cluster_udn_net{n}")).collect(),
-            node_names: (0..nodes).map(|m| eco_format!("worker-{m}")).collect(),
+            router_key: RowKey::of::<nb::LogicalRouter>(ROUTER),
+            network_keys: network_names.iter().map(router).collect(),
+            network_names,
+            node_names: (0..nodes).map(|m| text!("worker-{m}")).collect(),
             keys: Keys::new(),
             connected: true,
             hop: 0,
@@ -72,7 +104,7 @@ impl Connect {
     #[allow(dead_code, reason = "the demonstration adds a node; the benchmark does not")]
     pub fn set_nodes(&mut self, nodes: usize) {
         self.nodes = nodes;
-        self.node_names = (0..nodes).map(|m| eco_format!("worker-{m}")).collect();
+        self.node_names = (0..nodes).map(|m| text!("worker-{m}")).collect();
     }
 
     fn network(&self, n: usize) -> &Str {
@@ -116,66 +148,66 @@ impl Connect {
     fn link(&self, n: usize, m: usize) -> Planned {
         let ip = address([10, 0, 0, 0], 2 * self.slot(n, m));
         let mut options =
-            BTreeMap::from([("requested-tnl-key".into(), eco_format!("{}", self.slot(n, m) % 32_000 + 1))]);
+            BTreeMap::from([("requested-tnl-key".into(), text!("{}", self.slot(n, m) % 32_000 + 1))]);
         if m > 0 {
             options.insert("requested-chassis".into(), self.node(m).clone());
         }
         let port = nb::LogicalRouterPort {
-            name: eco_format!("blue-to-{}-{}", self.network(n), self.node(m)),
+            name: text!("blue-to-{}-{}", self.network(n), self.node(m)),
             mac: mac(ip),
-            networks: BTreeSet::from([eco_format!("{ip}/31")]),
-            peer: (m == 0).then(|| eco_format!("{}-{}-to-blue", self.network(n), self.node(0))),
+            networks: BTreeSet::from([ip_text(ip, "/31")]),
+            peer: (m == 0).then(|| text!("{}-{}-to-blue", self.network(n), self.node(0))),
             options,
             external_ids: self.ids("link", Some(n), Some(m)),
             ..Default::default()
         };
         Planned::new(path::join(["cnc", "blue", "link", self.network(n), self.node(m)]), port)
-            .within::<nb::LogicalRouter>(ROUTER, "ports")
+            .inside(self.router_key, "ports")
     }
 
     fn peer(&self, n: usize) -> Planned {
         let ip = address([10, 0, 0, 0], 2 * self.slot(n, 0) + 1);
         let port = nb::LogicalRouterPort {
-            name: eco_format!("{}-{}-to-blue", self.network(n), self.node(0)),
+            name: text!("{}-{}-to-blue", self.network(n), self.node(0)),
             mac: mac(ip),
-            networks: BTreeSet::from([eco_format!("{ip}/31")]),
-            peer: Some(eco_format!("blue-to-{}-{}", self.network(n), self.node(0))),
+            networks: BTreeSet::from([ip_text(ip, "/31")]),
+            peer: Some(text!("blue-to-{}-{}", self.network(n), self.node(0))),
             external_ids: self.ids("peer", Some(n), None),
             ..Default::default()
         };
         Planned::new(path::join(["cnc", "blue", "peer", self.network(n)]), port)
-            .within::<nb::LogicalRouter>(&self.network_router(n), "ports")
+            .inside(self.network_keys[n], "ports")
     }
 
     fn route(&self, n: usize, m: usize) -> Planned {
         let path = path::join(["cnc", "blue", "route", self.network(n), self.node(m)]);
         let extra = if self.hop > 0 && path == self.changed_route() { self.hop as usize } else { 0 };
         let route = nb::LogicalRouterStaticRoute {
-            ip_prefix: eco_format!("{}/24", address([100, 0, 0, 0], 256 * self.slot(n, m))),
-            nexthop: eco_format!("{}", address([10, 0, 0, 0], 2 * self.slot(n, m) + 1 + extra)),
-            output_port: Some(eco_format!("blue-to-{}-{}", self.network(n), self.node(m))),
+            ip_prefix: ip_text(address([100, 0, 0, 0], 256 * self.slot(n, m)), "/24"),
+            nexthop: ip_text(address([10, 0, 0, 0], 2 * self.slot(n, m) + 1 + extra), ""),
+            output_port: Some(text!("blue-to-{}-{}", self.network(n), self.node(m))),
             external_ids: self.ids("route", Some(n), Some(m)),
             ..Default::default()
         };
-        Planned::new(path, route).within::<nb::LogicalRouter>(ROUTER, "static_routes")
+        Planned::new(path, route).inside(self.router_key, "static_routes")
     }
 
     fn policy(&self, n: usize, other: usize) -> Planned {
         let policy = nb::LogicalRouterPolicy {
             priority: 9001,
-            r#match: eco_format!(
-                "inport == \"rtos-{}_{}\" && ip4.dst == {}/16",
+            r#match: text!(
+                "inport == \"rtos-{}_{}\" && ip4.dst == {}",
                 self.network(n),
                 self.node(0),
-                address([100, 0, 0, 0], 65_536 * other)
+                ip_text(address([100, 0, 0, 0], 65_536 * other), "/16")
             ),
             action: "reroute".into(),
-            nexthops: BTreeSet::from([eco_format!("{}", address([10, 0, 0, 0], 2 * self.slot(n, 0)))]),
+            nexthops: BTreeSet::from([ip_text(address([10, 0, 0, 0], 2 * self.slot(n, 0)), "")]),
             external_ids: self.ids("policy", Some(n), None),
             ..Default::default()
         };
         Planned::new(path::join(["cnc", "blue", "policy", self.network(n), self.network(other)]), policy)
-            .within::<nb::LogicalRouter>(&self.network_router(n), "policies")
+            .inside(self.network_keys[n], "policies")
     }
 
     fn router(&self) -> Planned {
