@@ -5,7 +5,7 @@ mod support;
 
 use causeway_ovn::apply::Options;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str};
+use causeway_ovn::{Planned, Planner, Str};
 use causeway_testing::{OvsdbServer, program};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,6 +80,29 @@ proptest! {
             let mut restarted = applier(&server.remote(), small());
             settle(&mut restarted, &second).await;
             prop_assert_eq!(written(&server), before);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn many_small_steps_end_where_one_big_step_does(worlds in prop::collection::vec(world(), 2..6)) {
+        run(async {
+            let server = northbound();
+            let mut writer = applier(&server.remote(), small());
+            settle(&mut writer, &worlds[0]).await;
+            for step in worlds.windows(2) {
+                // Only the slices whose plan changed are looked at.
+                let slices: BTreeSet<Str> = step.iter().flat_map(|w| w.slices("")).collect();
+                for slice in slices.iter().filter(|s| step[0].plan(s) != step[1].plan(s)) {
+                    writer.dirty(slice);
+                }
+                settle(&mut writer, &step[1]).await;
+                assert_as_planned(writer.replica(), &step[1]);
+            }
+            let before = writer.engine().stats();
+            writer.dirty("");
+            settle(&mut writer, &worlds[worlds.len() - 1]).await;
+            prop_assert_eq!(writer.engine().stats(), before, "a look at everything found more to do");
             Ok(())
         })?;
     }
@@ -251,6 +274,28 @@ fn a_failed_guard_holds_what_depends_on_it() {
         writer.dirty("t:bad:");
         settle(&mut writer, &world).await;
         assert_as_planned(writer.replica(), &world);
+    });
+}
+
+#[test]
+fn a_connection_cut_after_every_stretch_of_bytes_makes_no_difference() {
+    run(async {
+        let first = two_islands();
+        let mut second = two_islands();
+        second.islands.get_mut(&0).unwrap().shift = 1;
+        second.islands.remove(&1);
+        for direction in [Direction::ToServer, Direction::ToClient] {
+            for limit in (0..48_000).step_by(1_500) {
+                let server = northbound();
+                let mut writer = applier(&server.remote(), small());
+                settle(&mut writer, &first).await;
+                let proxy = Proxy::start(server.folder(), server.socket(), direction, limit);
+                let mut cut_off = applier(&proxy.remote(), small());
+                settle(&mut cut_off, &second).await;
+                assert_as_planned(cut_off.replica(), &second);
+                assert_always_guarded(&server, &[&first, &second]);
+            }
+        }
     });
 }
 
