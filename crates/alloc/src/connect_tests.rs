@@ -185,6 +185,30 @@ fn g10_g14_g16_slices_fill_holes_before_blocks() {
     assert_eq!(take(&mut pool, layer2(22)), "192.168.0.40/31 + fd00::28/127");
 }
 
+/// cnc-cases G11, G13 go on counting after a release; ours gives out the lowest slice that no zone can still have.
+#[test]
+fn g11_g13_a_freed_slice_comes_back_after_its_quarantine() {
+    let table = [
+        (vec![("fd00::/48", 64)], "fd00::4/127", "fd00::/127"),
+        (
+            vec![("192.168.0.0/16", 24), ("fd00::/112", 120)],
+            "192.168.0.4/31 + fd00::4/127",
+            "192.168.0.0/31 + fd00::/127",
+        ),
+    ];
+    for (subnets, third, fourth) in table {
+        let mut pool = transit(&subnets);
+        pool.reserve(layer2(1)).unwrap();
+        pool.reserve(layer2(2)).unwrap();
+        pool.commit();
+        pool.quarantine(layer2(1), Epoch(1));
+        pool.release(layer2(1));
+        assert_eq!(take(&mut pool, layer2(3)), third);
+        pool.expire(Epoch(1));
+        assert_eq!(take(&mut pool, layer2(4)), fourth);
+    }
+}
+
 /// cnc-cases G17, H04, H05, I07: a block of slices returns with its last slice.
 #[test]
 fn g17_h04_h05_i07_a_block_returns_with_its_last_slice() {

@@ -242,7 +242,7 @@ mod tests {
         assert!(transit_address(&cidr("100.88.0.0/24"), node(256)).is_err());
     }
 
-    /// udn-cases F019, F020; udn-ovn-cases A13, D04, D05 show /31 pairs, our specification has /30.
+    /// udn-cases F019, F020; udn-ovn-cases A14; A13, D04, D05 show /31 pairs, our specification has /30.
     #[test]
     fn f019_f020_a13_a14_transit_peers() {
         let table = [
