@@ -331,6 +331,10 @@ fn a_held_slice_stays_as_it_is_and_others_go_on() {
         settle(&mut writer, &world).await;
         assert_eq!(writer.engine().held()["t:0:"], "the test says so");
         assert_as_planned(writer.replica(), &expected);
+        // When it goes, its report goes too.
+        writer.dirty("");
+        settle(&mut writer, &World::default()).await;
+        assert!(writer.engine().held().is_empty());
     });
 }
 

@@ -4,7 +4,7 @@ use super::pack::{Item, transaction};
 use super::removals::Removals;
 use super::{CREATE_ROUNDS, DIFF_BATCH, Engine, Strays, Ticket};
 use crate::declare::{Identity, Phase};
-use crate::desired::{Plan, Planner, RowKey};
+use crate::desired::{Plan, Planner, RowKey, covers};
 use crate::diff::{Delete, Differ, SliceDiff};
 use crate::resolve::Resolved;
 use causeway_ovsdb::{EncodedTransaction, Replica, Str, Uuid};
@@ -168,10 +168,10 @@ impl Engine {
     /// Splits dirty prefixes into slices: those of the plan, and those of rows that are there.
     fn expand(&mut self, replica: &Replica, planner: &dyn Planner) {
         for (prefix, audit) in std::mem::take(&mut self.prefixes) {
-            for slice in planner.slices(&prefix) {
-                self.dirty.insert(slice.clone(), planner.priority(&slice), audit);
-            }
-            for slice in self.actual_slices(replica, planner, &prefix) {
+            let mut slices: BTreeSet<Str> = planner.slices(&prefix).into_iter().collect();
+            slices.extend(self.actual_slices(replica, planner, &prefix));
+            self.forget_reports(&prefix, &slices);
+            for slice in slices {
                 let priority = planner.priority(&slice);
                 self.dirty.insert(slice, priority, audit);
             }
@@ -181,6 +181,14 @@ impl Engine {
             let priority = planner.priority(&slice);
             self.dirty.insert(slice, priority, false);
         }
+    }
+
+    /// A slice that is neither planned nor there any more has nothing to report.
+    fn forget_reports(&mut self, prefix: &str, slices: &BTreeSet<Str>) {
+        let current = |slice: &Str| !covers(prefix, slice) || slices.contains(slice);
+        self.failed.retain(|slice, _| current(slice));
+        self.held.retain(|slice, _| current(slice));
+        self.waiting.retain(|slice, _| current(slice));
     }
 
     fn actual_slices(&self, replica: &Replica, planner: &dyn Planner, prefix: &str) -> BTreeSet<Str> {
@@ -418,4 +426,41 @@ fn waves_of_removals(first: Vec<(Str, Delete)>) -> Vec<Vec<Group>> {
         }
     }
     waves.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::Planned;
+    use crate::diff::Create;
+    use crate::generated::nb::LogicalSwitch;
+
+    fn group(slice: &str, atoms: &[Option<&str>]) -> Group {
+        let item = |(i, atom): (usize, &Option<&str>)| {
+            let row = Planned::new(format!("{slice}{i}"), LogicalSwitch::default());
+            let planned = match atom {
+                Some(atom) => row.bound_to(*atom),
+                None => row,
+            };
+            Item::Create(Create { planned, phase: Phase::Container })
+        };
+        Group { slice: slice.into(), items: atoms.iter().enumerate().map(item).collect() }
+    }
+
+    fn shape(batches: &[Vec<Group>]) -> Vec<Vec<(&str, usize)>> {
+        batches.iter().map(|b| b.iter().map(|g| (g.slice.as_str(), g.items.len())).collect()).collect()
+    }
+
+    #[test]
+    fn small_slices_share_a_transaction_and_stay_whole() {
+        let groups = vec![group("a:", &[None; 3]), group("b:", &[None; 3]), group("c:", &[None; 2])];
+        assert_eq!(shape(&batch(groups, 5)), [vec![("a:", 3)], vec![("b:", 3), ("c:", 2)]]);
+    }
+
+    #[test]
+    fn a_large_slice_is_split_but_no_atom_is() {
+        let mut atoms = vec![None; 6];
+        atoms.extend([Some("x"); 7]);
+        assert_eq!(shape(&batch(vec![group("a:", &atoms)], 4)), [vec![("a:", 4)], vec![("a:", 9)]]);
+    }
 }
