@@ -5,13 +5,13 @@ mod support;
 
 use causeway_ovn::apply::Options;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Planner, Str};
+use causeway_ovn::{Plan, Planned, Planner, Str};
 use causeway_testing::{OvsdbServer, program};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
-use support::check::{assert_always_guarded, assert_as_planned};
+use support::check::{assert_always_guarded, assert_as_planned, planned};
 use support::proxy::{Direction, Proxy};
 use support::{Island, World, applier, cases, northbound, run, settle, small, world};
 
@@ -312,6 +312,42 @@ fn a_world_that_only_shrinks_goes_away() {
             writer.dirty("");
             settle(&mut writer, &world).await;
             assert_as_planned(writer.replica(), &world);
+        }
+    });
+}
+
+/// A planner that knows one slice only: everything.
+struct AllAtOnce(World);
+
+impl Planner for AllAtOnce {
+    fn roots(&self) -> &[&str] {
+        &["t"]
+    }
+
+    fn slices(&self, _prefix: &str) -> Vec<Str> {
+        vec![Str::new()]
+    }
+
+    fn slice_len(&self, _path: &str) -> usize {
+        0
+    }
+
+    fn plan(&self, slice: &str) -> Plan {
+        assert_eq!(slice, "");
+        Plan::Rows(planned(&self.0).into_values().collect())
+    }
+}
+
+#[test]
+fn a_plan_may_be_one_slice() {
+    run(async {
+        let server = northbound();
+        let mut writer = applier(&server.remote(), small());
+        for world in [two_islands(), World::default()] {
+            writer.dirty("");
+            let all = AllAtOnce(world);
+            tokio::time::timeout(Duration::from_secs(20), writer.settle(&all)).await.unwrap();
+            assert_as_planned(writer.replica(), &all.0);
         }
     });
 }

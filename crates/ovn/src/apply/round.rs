@@ -208,7 +208,7 @@ impl Engine {
                 }
                 // A dirty prefix inside a slice stays as narrow as it is.
                 let slice = Str::from(&path[..planner.slice_len(path).max(prefix.len())]);
-                from = behind(&slice);
+                from = behind(&slice).max(behind(path));
                 slices.insert(slice);
             }
         }
