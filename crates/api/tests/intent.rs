@@ -7,6 +7,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use causeway_api::annotations::keys;
 use causeway_api::crd::{ClusterUserDefinedNetworkSpec, Role, Topology, UserDefinedNetworkSpec};
 use causeway_api::intent::{
     ClusterConfig, Connect, Manifest, NameClash, Named, Network, PodSubnet, Problem, Reason, Selection,
@@ -466,6 +467,24 @@ fn examples_are_accepted() {
         }
     }
     assert!(seen >= 10, "only {seen} examples were found");
+}
+
+/// What the guide shows is accepted, and it has every annotation that is written by us.
+#[test]
+fn the_guide_is_true() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api.md");
+    let guide = std::fs::read_to_string(path).unwrap();
+    let shown: Vec<&str> =
+        guide.split("```yaml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect();
+    assert_eq!(shown.len(), 3);
+    shown.into_iter().for_each(means_something);
+    let row = |key: &str, writer: &str| {
+        let cell = format!("| `{}` | {writer}", key.trim_start_matches("k8s.ovn.org/"));
+        assert!(guide.contains(&cell), "{cell} is missing in docs/api.md");
+    };
+    keys::BY_CLUSTER_MANAGER.into_iter().for_each(|key| row(key, "cluster manager"));
+    keys::BY_NODE.into_iter().for_each(|key| row(key, "node"));
+    keys::WRITTEN_ONCE.into_iter().for_each(|key| row(key, "cluster manager, once"));
 }
 
 #[test]

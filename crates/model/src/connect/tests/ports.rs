@@ -1,5 +1,11 @@
 //! Ports of different connections that would have one name.
 
+use std::collections::BTreeSet;
+
+use causeway_api::intent::{Named, name_clashes};
+use causeway_types::ConnectNames;
+use proptest::prelude::*;
+
 use super::*;
 
 /// A connection of this name that selects namespaces with the label `of=<name>`, on subnets of its own.
@@ -110,4 +116,84 @@ fn a_node_can_bring_names_together() {
     assert_eq!(owners(&connections, "dev-to-prod"), []);
     connections.delete_node(&node("x-to-dev", 3).name);
     assert_eq!(acceptance(&connections, "dev-to-prod").0, Reason::ValidationSucceeded);
+}
+
+/// Few words, so that names meet often.
+fn word() -> impl Strategy<Value = String> {
+    proptest::collection::vec(prop_oneof![Just("a"), Just("to"), Just("b")], 1..4)
+        .prop_map(|parts| parts.join("-"))
+}
+
+fn any_topology() -> impl Strategy<Value = ConnectTopology> {
+    prop_oneof![Just(ConnectTopology::Transit), Just(ConnectTopology::Both), Just(ConnectTopology::Compact)]
+}
+
+/// All ports of a network in a connection, by the book.
+fn ports_of(connect: &Connect, network: &Network, nodes: &[NodeRecord]) -> Vec<String> {
+    let names = ConnectNames::new(connect.name.clone());
+    let has_nodes = network.topology == Topology::Layer3 && connect.topology.has_node_ports();
+    let for_all = network.topology == Topology::Layer2 || connect.topology != ConnectTopology::Transit;
+    let nodes = nodes.iter().filter(|_| has_nodes).map(|node| Some(&node.name));
+    let both =
+        |node| [names.router_to_network(&network.name, node), names.network_to_router(&network.name, node)];
+    for_all.then_some(None).into_iter().chain(nodes).flat_map(both).collect()
+}
+
+/// Networks that `name_clashes` accepts, each with an id, a subnet and a namespace of its own.
+fn apart(names: BTreeSet<(String, String, bool)>, nodes: &[NodeRecord]) -> Vec<Network> {
+    let one = |(id, (namespace, name, is_flat)): (u32, (String, String, bool))| {
+        let network = udn(&namespace, &name, id, &[&format!("10.{id}.0.0/16")]);
+        if is_flat { flat(network) } else { network }
+    };
+    let all: Vec<Network> = (1..).zip(names).map(one).collect();
+    let named = |network: &Network| Named {
+        network: network.name.clone(),
+        created: 0,
+        node_ports: network.topology == Topology::Layer3,
+    };
+    let nodes = nodes.iter().map(|node| node.name.clone()).collect();
+    let refused = name_clashes(&all.iter().map(named).collect::<Vec<_>>(), &nodes);
+    all.into_iter().filter(|one| refused.iter().all(|clash| clash.younger != one.name)).collect()
+}
+
+proptest! {
+    /// Ports that are there have names of their own, and a network is left out only where one of its names is taken.
+    #[test]
+    fn every_port_has_a_name_of_its_own(
+        names in proptest::collection::btree_set((word(), word(), any::<bool>()), 1..6),
+        connects in proptest::collection::btree_map(word(), any_topology(), 1..5),
+        first in proptest::collection::btree_set(word(), 0..4),
+        late in proptest::collection::btree_set(word(), 0..3),
+    ) {
+        let record = |(id, name): (u32, &String)| node(name, id);
+        let nodes: Vec<NodeRecord> = (2..).zip(first.union(&late)).map(record).collect();
+        let (known, late): (Vec<_>, Vec<_>) =
+            nodes.iter().cloned().partition(|node| first.contains(node.name.as_str()));
+        let networks = apart(names, &nodes);
+        let mut served: BTreeMap<&str, Vec<&Network>> = BTreeMap::new();
+        for network in &networks {
+            served.entry(network.name.as_str().split_once('_').unwrap().0).or_default().push(network);
+        }
+        let namespaces: Vec<Namespace> =
+            served.iter().map(|(name, networks)| namespace(name, &[], networks)).collect();
+        let everything = || vec![Selection::PrimaryUserDefinedNetworks(Selector::default())];
+        let connects: Vec<Connect> = (0..).zip(connects).map(|(third, (name, topology))| Connect {
+            selections: everything(), topology, ..on(cnc(&name), &[(&format!("172.16.{third}.0/24"), 28)])
+        }).collect();
+        let mut connections = start(&networks, &namespaces, &known, &connects);
+        late.into_iter().for_each(|node| drop(connections.apply_node(node)));
+
+        let pairs = || connects.iter().flat_map(|connect| networks.iter().map(move |network| (connect, network)));
+        let is_in = |(connect, network): &(&Connect, &Network)| {
+            connections.connections_of(&network.name).any(|name| *name == connect.name)
+        };
+        let taken: Vec<String> =
+            pairs().filter(is_in).flat_map(|(connect, network)| ports_of(connect, network, &nodes)).collect();
+        let distinct: BTreeSet<&String> = taken.iter().collect();
+        prop_assert_eq!(distinct.len(), taken.len(), "{:?}", taken);
+        for (connect, network) in pairs().filter(|pair| !is_in(pair)) {
+            let is_taken = ports_of(connect, network, &nodes).iter().any(|name| distinct.contains(name));
+            prop_assert!(is_taken, "{} {}", connect.name, network.name);
+        }
+    }
 }
