@@ -14,7 +14,7 @@ pub struct TableMeta {
     pub name: &'static str,
     /// The columns in alphabetical order.
     pub columns: &'static [&'static str],
-    /// See [`TableMeta::namespace`].
+    /// The UUID namespace of its rows, once it is known.
     #[doc(hidden)]
     pub namespace: OnceLock<Uuid>,
 }
