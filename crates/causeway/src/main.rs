@@ -1,6 +1,7 @@
 //! The command line: every role and tool as a subcommand.
 
 mod crds;
+mod sandbox;
 
 use clap::{Parser, Subcommand};
 
@@ -14,10 +15,12 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Crds(crds::Crds),
+    Sandbox(sandbox::Sandbox),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Crds(crds) => crds.run(),
+        Command::Sandbox(sandbox) => sandbox.run(),
     }
 }

@@ -1,0 +1,230 @@
+//! `up`: makes a sandbox, or brings an existing one back to what it shall be.
+
+use super::{Which, say, show};
+use crate::address::Family;
+use crate::boot::{own_program, start_keeper};
+use crate::error::{Error, Result};
+use crate::find;
+use crate::folder::Folder;
+use crate::programs::Programs;
+use crate::supervisor::status::Status;
+use crate::wanted::{Owner, Wanted};
+use clap::Args;
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The first port that is tried for the API server.
+const FIRST_PORT: u16 = 16443;
+
+/// Make a sandbox, or bring an existing one back
+#[derive(Args)]
+pub(super) struct Up {
+    #[command(flatten)]
+    which: Which,
+    /// How many nodes [3]
+    #[arg(long)]
+    nodes: Option<u8>,
+    /// Address families of nodes, pods and services; the first one is preferred [ipv4,ipv6]
+    #[arg(long, value_delimiter = ',')]
+    ip_families: Option<Vec<Family>>,
+    /// How long to wait for it, in seconds
+    #[arg(long, default_value_t = 240)]
+    timeout: u64,
+}
+
+/// What is asked of a sandbox.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Request {
+    pub(crate) nodes: Option<u8>,
+    pub(crate) families: Option<Vec<Family>>,
+    pub(crate) owner: Option<Owner>,
+}
+
+impl Up {
+    pub(super) fn run(self) -> Result<()> {
+        let start = Instant::now();
+        let folder = self.which.folder()?;
+        let request = Request { nodes: self.nodes, families: self.ip_families, owner: None };
+        let wanted = bring_up(&folder, &self.which.name, &request, &own_program()?)?;
+        say(format!("Sandbox {} with {} nodes", wanted.name, wanted.nodes.len()));
+        let mut steps = Steps::default();
+        let limit = Duration::from_secs(self.timeout);
+        wait_settled(&folder, wanted.generation, limit, |status| steps.show(status, start))?;
+        say(format!("  up in {:.1} s\n", start.elapsed().as_secs_f64()));
+        show::print(&folder)?;
+        say(next(&wanted.name));
+        Ok(())
+    }
+}
+
+/// Says what is wanted and makes sure that somebody makes it so: `own`, as the keeper.
+pub(crate) fn bring_up(folder: &Folder, name: &str, request: &Request, own: &Path) -> Result<Wanted> {
+    let programs = Programs::find();
+    programs.check()?;
+    folder.create()?;
+    let wanted = if folder.exists() { grow(folder, request)? } else { make(folder, name, request)? };
+    if folder.try_lock("keeper.lock")?.is_some() {
+        if find::init(folder.root()).is_none() {
+            // What a sandbox that is gone said of itself is not true any more.
+            let _none = fs::remove_file(folder.path("status.json"));
+        }
+        start_keeper(folder, &programs, own)?;
+    }
+    Ok(wanted)
+}
+
+fn make(folder: &Folder, name: &str, request: &Request) -> Result<Wanted> {
+    let families = request.families.clone().unwrap_or_else(|| vec![Family::Ipv4, Family::Ipv6]);
+    let mut wanted = Wanted::new(name, request.nodes.unwrap_or(3), families, free_port()?)?;
+    wanted.owner = request.owner.clone();
+    folder.write_wanted(&wanted)?;
+    Ok(wanted)
+}
+
+/// An existing sandbox can get more nodes; nothing else of it changes.
+fn grow(folder: &Folder, request: &Request) -> Result<Wanted> {
+    folder.change(|wanted| {
+        if request.families.as_ref().is_some_and(|families| *families != wanted.families) {
+            return Err(Error::Request(format!(
+                "sandbox {} has other address families; remove it with `causeway sandbox down --name {}` first",
+                wanted.name, wanted.name
+            )));
+        }
+        let nodes = usize::from(request.nodes.unwrap_or(0));
+        while wanted.nodes.len() < nodes {
+            wanted.add_node()?;
+        }
+        Ok(())
+    })
+}
+
+/// A port that nobody has, and that no other sandbox has been given.
+fn free_port() -> Result<u16> {
+    let taken: BTreeSet<u16> = crate::folder::names()
+        .iter()
+        .filter_map(|name| Some(Folder::named(name).ok()?.wanted().ok()?.api_port))
+        .collect();
+    (FIRST_PORT..u16::MAX)
+        .find(|port| !taken.contains(port) && TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .ok_or_else(|| Error::Request("no port of 127.0.0.1 is free for the API server".into()))
+}
+
+/// Waits until everything is as wanted.
+pub(crate) fn wait_settled(
+    folder: &Folder,
+    generation: u64,
+    limit: Duration,
+    mut progress: impl FnMut(&Status),
+) -> Result<()> {
+    let end = Instant::now() + limit;
+    loop {
+        let status = folder.status()?.unwrap_or_default();
+        if status.generation >= generation {
+            progress(&status);
+            if status.settled {
+                return Ok(());
+            }
+        }
+        if Instant::now() > end {
+            return Err(Error::Timeout {
+                what: "the sandbox".into(),
+                seconds: limit.as_secs(),
+                state: unfinished(folder, &status),
+            });
+        }
+        sleep(Duration::from_millis(50));
+    }
+}
+
+/// What is not ready, why, and the last lines of its log.
+fn unfinished(folder: &Folder, status: &Status) -> String {
+    let mut text = String::new();
+    for unit in status.units.iter().filter(|unit| !unit.ready) {
+        text += &format!("not ready: {}", unit.id);
+        if let Some(trouble) = &unit.trouble {
+            text += &format!(": {trouble}");
+        }
+        text += "\n";
+        let log = fs::read_to_string(folder.log(&unit.id)).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        for line in lines.iter().skip(lines.len().saturating_sub(5)) {
+            text += &format!("    {line}\n");
+        }
+    }
+    if status.units.is_empty() {
+        text += &fs::read_to_string(folder.log("keeper")).unwrap_or_default();
+    }
+    text + "It goes on in the background: see `causeway sandbox status` and `causeway sandbox logs`."
+}
+
+/// Shows each step once, when all of it is ready.
+#[derive(Default)]
+struct Steps {
+    shown: BTreeSet<String>,
+}
+
+impl Steps {
+    fn show(&mut self, status: &Status, start: Instant) {
+        for step in self.finished(status) {
+            say(format!("  ✓ {step:<28} {:5.1} s", start.elapsed().as_secs_f64()));
+        }
+    }
+
+    fn finished(&mut self, status: &Status) -> Vec<String> {
+        let mut done: Vec<String> = Vec::new();
+        for unit in &status.units {
+            let whole = status.units.iter().filter(|other| other.step == unit.step).all(|other| other.ready);
+            if whole && self.shown.insert(unit.step.clone()) {
+                done.push(unit.step.clone());
+            }
+        }
+        done
+    }
+}
+
+fn next(name: &str) -> String {
+    let option = if name == "default" { String::new() } else { format!(" --name {name}") };
+    format!(
+        "\nTry:\n\
+         \x20 export KUBECONFIG=$(causeway sandbox kubeconfig{option})\n\
+         \x20 kubectl run a --image=localhost/causeway-tools:1\n\
+         \x20 kubectl exec a -- curl -s localhost:8080/hostname\n\
+         \x20 causeway sandbox node exec{option} n1 -- ovn-nbctl show\n\
+         \x20 causeway sandbox status{option}\n\
+         \x20 causeway sandbox down{option}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::supervisor::status::UnitStatus;
+
+    fn unit(id: &str, step: &str, ready: bool) -> UnitStatus {
+        UnitStatus {
+            id: id.into(),
+            step: step.into(),
+            node: None,
+            process: true,
+            ready,
+            pid: None,
+            deaths: 0,
+            trouble: None,
+            since: 0,
+        }
+    }
+
+    #[test]
+    fn a_step_is_shown_once_and_only_whole() {
+        let mut steps = Steps::default();
+        let half = Status { units: vec![unit("a", "x", true), unit("b", "x", false)], ..Status::default() };
+        let whole = Status { units: vec![unit("a", "x", true), unit("b", "x", true)], ..Status::default() };
+        assert_eq!(steps.finished(&half), [""; 0]);
+        assert_eq!(steps.finished(&whole), ["x"]);
+        assert_eq!(steps.finished(&whole), [""; 0]);
+    }
+}
