@@ -103,6 +103,8 @@ fn watch(folder: &Folder) -> Result<()> {
 
 /// Starts the sandbox in fresh PID and mount namespaces.
 fn boot(folder: &Folder) -> Result<()> {
+    // What the last life said of itself is not true any more.
+    let _none = fs::remove_file(folder.path("status.json"));
     let init = internal(&own_program()?, "init", folder.root());
     let words: Vec<&OsStr> = std::iter::once(init.get_program()).chain(init.get_args()).collect();
     let mut child = Command::new("unshare")

@@ -186,8 +186,13 @@ mod tests {
         let folder = Path::new("/nonexistent/find-test");
         let mut child = std::process::Command::new("sleep").arg("30").env(MARK, folder).spawn().unwrap();
         let pid = child.id() as i32;
-        let seen: Vec<i32> = marked(folder).into_iter().map(|p| p.pid).collect();
-        assert_eq!(seen, [pid]);
+        let seen = || marked(folder).into_iter().map(|p| p.pid).collect::<Vec<i32>>();
+        // The kernel shows the environment a moment after the program was started.
+        let end = Instant::now() + Duration::from_secs(10);
+        while seen().is_empty() && Instant::now() < end {
+            sleep(Duration::from_millis(5));
+        }
+        assert_eq!(seen(), [pid]);
         let _dead = child.kill();
         child.wait().unwrap();
         assert_eq!(marked(folder), []);

@@ -136,7 +136,7 @@ mod tests {
     fn everything_missing_is_named_with_the_way_to_get_it() {
         let message = Programs::at("/nonexistent/bin").check().unwrap_err().to_string();
         assert!(message.contains("kubelet") && message.contains("run `scripts/setup kube`"), "{message}");
-        assert!(message.contains("ovn-nb.ovsschema: run `scripts/setup ovn`"), "{message}");
+        assert!(message.contains("vswitch.ovsschema: run `scripts/setup ovn`"), "{message}");
     }
 
     #[test]

@@ -1,0 +1,134 @@
+//! One cluster for many tests: what people do with a sandbox.
+#![cfg(feature = "e2e")]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+use support::shared;
+
+const DEPLOYMENT: &str = include_str!("manifests/deployment.yaml");
+
+#[test]
+fn a_deployment_with_probes_rolls_out_restarts_and_goes() {
+    let sandbox = shared();
+    sandbox.apply(DEPLOYMENT).unwrap();
+    sandbox.kubectl(&["rollout", "status", "deployment/web", "--timeout=120s"]).unwrap();
+    sandbox.kubectl(&["rollout", "restart", "deployment/web"]).unwrap();
+    sandbox.kubectl(&["rollout", "status", "deployment/web", "--timeout=120s"]).unwrap();
+    sandbox.kubectl(&["delete", "deployment", "web", "--timeout=120s"]).unwrap();
+    sandbox
+        .wait_for("the pods to go", || {
+            let pods = sandbox.get(&["pods", "-l", "app=web"])?;
+            Ok(pods["items"].as_array().filter(|items| items.is_empty()).map(drop))
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_container_that_is_not_live_is_started_anew() {
+    let sandbox = shared();
+    // The first process of a container cannot be stopped from inside, so the server is its child.
+    let shell =
+        "command: [sh, -c, 'ln -s /agnhost /tmp/stopme; /tmp/stopme netexec --http-port=8080; exit 0']";
+    let live = DEPLOYMENT
+        .replace("name: web", "name: live")
+        .replace("app: web", "app: live")
+        .replace("readinessProbe:", &format!("{shell}\n        readinessProbe:"));
+    sandbox.apply(&live).unwrap();
+    sandbox.kubectl(&["rollout", "status", "deployment/live", "--timeout=120s"]).unwrap();
+    let pods = sandbox.get(&["pods", "-l", "app=live"]).unwrap();
+    let pod = sandbox.pod(pods["items"][0]["metadata"]["name"].as_str().unwrap());
+    // A stopped server is still there: only the liveness probe can tell.
+    pod.exec(&["sh", "-c", "kill -STOP $(pidof -s stopme)"]).unwrap();
+    sandbox
+        .wait_for("a restart of the container", || {
+            let object = pod.object()?;
+            Ok(object["status"]["containerStatuses"][0]["restartCount"].as_u64().filter(|count| *count > 0))
+        })
+        .unwrap();
+    sandbox.kubectl(&["delete", "deployment", "live", "--timeout=120s"]).unwrap();
+}
+
+#[test]
+fn everybody_reaches_everybody_on_both_families() {
+    let sandbox = shared();
+    let names: Vec<String> = (0..20).map(|i| format!("mesh/p{i}")).collect();
+    let nodes = ["n1", "n2", "n3"];
+    let placed = names.iter().zip(nodes.iter().cycle()).map(|(pod, node)| (pod.as_str(), *node));
+    sandbox.start_pods(&placed.collect::<Vec<_>>()).unwrap();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let start = Instant::now();
+    let matrix = sandbox.matrix(&names).unwrap();
+    println!("{matrix}\n20 pods in {:.1} s", start.elapsed().as_secs_f64());
+    assert!(matrix.is_full(), "{matrix}");
+    assert!(start.elapsed() < Duration::from_secs(60), "a matrix takes seconds, not minutes");
+    sandbox.kubectl(&["delete", "namespace", "mesh", "--timeout=180s"]).unwrap();
+}
+
+#[test]
+fn a_pod_can_be_watched_described_and_read() {
+    let sandbox = shared();
+    sandbox.start_pods(&[("look/a", "n2")]).unwrap();
+    sandbox.pod("look/a").exec(&["curl", "-s", "localhost:8080/echo?msg=found-me"]).unwrap();
+    assert!(sandbox.kubectl(&["logs", "-n", "look", "a"]).unwrap().contains("found-me"));
+    assert!(sandbox.kubectl(&["describe", "pod", "-n", "look", "a"]).unwrap().contains("Started container"));
+    sandbox.kubectl(&["delete", "namespace", "look", "--timeout=180s"]).unwrap();
+}
+
+#[test]
+fn roles_may_do_what_they_need_and_no_more() {
+    let sandbox = shared();
+    let may = |identity: &str, what: &[&str]| {
+        let config = sandbox.folder().path(format!("certificates/{identity}.kubeconfig"));
+        let config =
+            format!("--kubeconfig=/run/causeway/certificates/{}", config.file_name().unwrap().display());
+        let words = [&["kubectl", config.as_str(), "auth", "can-i"], what].concat();
+        sandbox.exec("control", &words).is_ok()
+    };
+    assert!(may("cluster-manager", &["patch", "clusternetworkconnects.k8s.ovn.org", "--subresource=status"]));
+    assert!(!may("cluster-manager", &["delete", "pods"]));
+    assert!(may("n1-causeway", &["create", "zonereports.k8s.ovn.org"]));
+    assert!(!may("n1-causeway", &["patch", "clusternetworkconnects.k8s.ovn.org"]));
+    assert!(may("admin", &["delete", "pods"]));
+}
+
+#[test]
+fn our_examples_are_accepted() {
+    let sandbox = shared();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let words = ["apply", "--server-side", "--dry-run=server", "-f"];
+    let namespaces = folder.join("00-namespaces.yaml");
+    sandbox.kubectl(&["apply", "--server-side", "-f", namespaces.to_str().unwrap()]).unwrap();
+    let said = sandbox.kubectl(&[&words[..], &[folder.to_str().unwrap()]].concat()).unwrap();
+    for kind in ["userdefinednetwork", "clusteruserdefinednetwork", "clusternetworkconnect"] {
+        assert!(said.contains(kind), "{said}");
+    }
+}
+
+#[test]
+fn a_node_can_be_cut_off_switched_off_added_and_removed() {
+    let sandbox = shared();
+    let state = |node: &str| {
+        let object = sandbox.get(&["node", node])?;
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
+        Ok(ready.and_then(|condition| condition["status"].as_str().map(str::to_owned)))
+    };
+    let wait = |node: &str, wanted: &str| {
+        let what = format!("node {node} to have Ready={wanted}");
+        sandbox.wait_for(&what, || Ok(state(node)?.filter(|status| status == wanted))).unwrap();
+    };
+    let node = sandbox.add_node().unwrap();
+    assert_eq!(node, "n4");
+    sandbox.partition(&node, true).unwrap();
+    wait(&node, "Unknown");
+    sandbox.partition(&node, false).unwrap();
+    wait(&node, "True");
+    sandbox.stop_node(&node).unwrap();
+    wait(&node, "Unknown");
+    sandbox.start_node(&node).unwrap();
+    wait(&node, "True");
+    sandbox.remove_node(&node).unwrap();
+    assert!(sandbox.get(&["node", &node]).is_err());
+}
