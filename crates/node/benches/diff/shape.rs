@@ -68,7 +68,6 @@ struct Keys {
     owner_name: Str,
     kind: Str,
     name: Str,
-    network: Str,
 }
 
 impl Keys {
@@ -78,7 +77,6 @@ impl Keys {
             owner_name: "causeway-connect".into(),
             kind: "k8s.ovn.org/owner-type".into(),
             name: "k8s.ovn.org/name".into(),
-            network: "k8s.ovn.org/network".into(),
         }
     }
 }
@@ -119,16 +117,14 @@ impl Connect {
         path::join(["net", self.network(n), "router"])
     }
 
-    fn ids(&self, kind: &str, network: Option<usize>, node: Option<usize>) -> BTreeMap<Str, Str> {
+    /// Beside the row's own id; network and node are parts of that.
+    fn ids(&self, kind: &str) -> BTreeMap<Str, Str> {
         let keys = &self.keys;
-        let mut ids = BTreeMap::from([
+        BTreeMap::from([
             (keys.owner.clone(), keys.owner_name.clone()),
             (keys.kind.clone(), kind.into()),
             (keys.name.clone(), "blue".into()),
-        ]);
-        ids.extend(network.map(|n| (keys.network.clone(), self.network(n).clone())));
-        ids.extend(node.map(|m| (Str::from("node"), self.node(m).clone())));
-        ids
+        ])
     }
 
     #[allow(dead_code, reason = "only the benchmark counts")]
@@ -158,7 +154,7 @@ impl Connect {
             networks: BTreeSet::from([ip_text(ip, "/31")]),
             peer: (m == 0).then(|| text!("{}-{}-to-blue", self.network(n), self.node(0))),
             options,
-            external_ids: self.ids("link", Some(n), Some(m)),
+            external_ids: self.ids("link"),
             ..Default::default()
         };
         Planned::new(path::join(["cnc", "blue", "link", self.network(n), self.node(m)]), port)
@@ -172,7 +168,7 @@ impl Connect {
             mac: mac(ip),
             networks: BTreeSet::from([ip_text(ip, "/31")]),
             peer: Some(text!("blue-to-{}-{}", self.network(n), self.node(0))),
-            external_ids: self.ids("peer", Some(n), None),
+            external_ids: self.ids("peer"),
             ..Default::default()
         };
         Planned::new(path::join(["cnc", "blue", "peer", self.network(n)]), port)
@@ -186,7 +182,7 @@ impl Connect {
             ip_prefix: ip_text(address([100, 0, 0, 0], 256 * self.slot(n, m)), "/24"),
             nexthop: ip_text(address([10, 0, 0, 0], 2 * self.slot(n, m) + 1 + extra), ""),
             output_port: Some(text!("blue-to-{}-{}", self.network(n), self.node(m))),
-            external_ids: self.ids("route", Some(n), Some(m)),
+            external_ids: self.ids("route"),
             ..Default::default()
         };
         Planned::new(path, route).inside(self.router_key, "static_routes")
@@ -203,7 +199,7 @@ impl Connect {
             ),
             action: "reroute".into(),
             nexthops: BTreeSet::from([ip_text(address([10, 0, 0, 0], 2 * self.slot(n, 0)), "")]),
-            external_ids: self.ids("policy", Some(n), None),
+            external_ids: self.ids("policy"),
             ..Default::default()
         };
         Planned::new(path::join(["cnc", "blue", "policy", self.network(n), self.network(other)]), policy)
@@ -214,7 +210,7 @@ impl Connect {
         let router = nb::LogicalRouter {
             name: "connect-router-blue".into(),
             options: BTreeMap::from([("requested-tnl-key".into(), "16715780".into())]),
-            external_ids: self.ids("router", None, None),
+            external_ids: self.ids("router"),
             ..Default::default()
         };
         Planned::new(ROUTER, router)

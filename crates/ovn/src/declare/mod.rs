@@ -63,7 +63,7 @@ impl Keys {
     /// Whether a key is ours.
     pub fn owns(self, key: &str) -> bool {
         let Keys::Ours { prefixes, names } = self;
-        names.contains(&key) || prefixes.iter().any(|p| key.starts_with(p))
+        prefixes.iter().any(|p| key.starts_with(p)) || names.contains(&key)
     }
 }
 

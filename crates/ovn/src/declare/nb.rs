@@ -136,7 +136,7 @@ const TABLES: &[Decl] = &[
     },
     Decl {
         edges: &["gateway_chassis"],
-        ignored: &["status", "ipv6_prefix"],
+        ignored: &["status", "ipv6_prefix", "dhcp_relay", "ha_chassis_group"],
         maps: &[EXTERNAL_IDS, ("options", ROUTER_PORT_OPTIONS)],
         ..Decl::new(nb::LogicalRouterPort::meta, Phase::Port)
     },
@@ -148,9 +148,16 @@ const TABLES: &[Decl] = &[
     },
     Decl::new(nb::Qos::meta, Phase::Port),
     Decl { ignored: &["status"], ..Decl::new(nb::Bfd::meta, Phase::Route) },
-    Decl::new(nb::LogicalRouterStaticRoute::meta, Phase::Route),
+    // What no plan of ours uses is not monitored either: there are many of these rows.
+    Decl {
+        ignored: &["bfd", "selection_fields"],
+        ..Decl::new(nb::LogicalRouterStaticRoute::meta, Phase::Route)
+    },
     Decl::new(nb::Nat::meta, Phase::Route),
-    Decl::new(nb::LogicalRouterPolicy::meta, Phase::Steering),
+    Decl {
+        ignored: &["bfd_sessions", "chain", "jump_chain", "nexthop"],
+        ..Decl::new(nb::LogicalRouterPolicy::meta, Phase::Steering)
+    },
     Decl {
         edges: &["health_check"],
         maps: &[EXTERNAL_IDS, ("options", LOAD_BALANCER_OPTIONS)],
