@@ -26,7 +26,8 @@ pub fn join<S: AsRef<str>>(components: impl IntoIterator<Item = S, IntoIter: Clo
 
 /// Percent-escapes the separator, the escape itself and control characters.
 fn escape(path: &mut String, component: &str) {
-    if component.bytes().all(|b| b != b':' && b != b'%' && !b.is_ascii_control()) {
+    let special = |b: u8| (b == b':') | (b == b'%') | (b < 0x20) | (b == 0x7f);
+    if !component.bytes().fold(false, |found, b| found | special(b)) {
         return path.push_str(component);
     }
     for c in component.chars() {

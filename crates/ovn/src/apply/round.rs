@@ -4,7 +4,7 @@ use super::pack::{Item, transaction};
 use super::removals::Removals;
 use super::{CREATE_ROUNDS, DIFF_BATCH, Engine, Strays, Ticket};
 use crate::declare::{Identity, Phase};
-use crate::desired::{Plan, Planner, RowKey, covers};
+use crate::desired::{Edge, Plan, Planned, Planner, RowKey, covers};
 use crate::diff::{Delete, Differ, SliceDiff};
 use crate::resolve::Resolved;
 use causeway_ovsdb::{EncodedTransaction, Replica, Str, Uuid};
@@ -115,13 +115,12 @@ impl Engine {
                 let created = |i: &Item| matches!(i, Item::Create(c) if c.planned.uuid == need.uuid);
                 !back.rows.contains(&need.uuid) && group.items.iter().any(created)
             };
-            let needs = needs(item, &self.resolved);
-            let missing = needs.iter().find(|need| !there(need) && !together(need));
+            let missing = needs(item, &self.resolved).find(|need| !there(need) && !together(need));
             let bound = item.atom().is_some_and(|a| back.atoms.contains(a));
             if missing.is_some() || bound {
                 back.rows.insert(item.uuid());
                 back.atoms.extend(item.atom().cloned());
-                let waits = |need: &RowKey| format!("waits for {} {}", need.meta.name, need.uuid);
+                let waits = |need: RowKey| format!("waits for {} {}", need.meta.name, need.uuid);
                 reason = Some(missing.map_or_else(|| "waits for a row of its atom".to_owned(), waits));
             }
         }
@@ -354,16 +353,15 @@ struct Back {
 }
 
 /// What must be there before a row: its guards, the rows whose sets it joins, the rows it refers to.
-fn needs(item: &Item, resolved: &Resolved) -> Vec<RowKey> {
-    let (planned, joins) = match item {
-        Item::Create(c) => (&c.planned, &c.planned.edges),
-        Item::Modify(m) => (&m.planned, &m.join),
-        Item::Delete(_) | Item::Shrink(_) => return Vec::new(),
+fn needs<'a>(item: &'a Item, resolved: &Resolved) -> impl Iterator<Item = RowKey> + 'a {
+    let (planned, joins): (Option<&Planned>, &[Edge]) = match item {
+        Item::Create(c) => (Some(&c.planned), &c.planned.edges),
+        Item::Modify(m) => (Some(&m.planned), &m.join),
+        Item::Delete(_) | Item::Shrink(_) => (None, &[]),
     };
-    let mut needs = planned.guards.clone();
-    needs.extend(joins.iter().map(|e| e.parent));
-    needs.extend(resolved.references(planned));
-    needs
+    let guards = planned.map(|p| p.guards.as_slice()).unwrap_or_default();
+    let references = planned.map(|p| resolved.references(p)).unwrap_or_default();
+    guards.iter().copied().chain(joins.iter().map(|e| e.parent)).chain(references)
 }
 
 pub(super) fn exists(resolved: &Resolved, replica: &Replica, key: RowKey) -> bool {
@@ -431,7 +429,6 @@ fn waves_of_removals(first: Vec<(Str, Delete)>) -> Vec<Vec<Group>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::desired::Planned;
     use crate::diff::Create;
     use crate::generated::nb::LogicalSwitch;
 
