@@ -293,17 +293,22 @@ fn toggle_owned(mut set: Vec<Atom>, toggled: &[Atom]) -> Vec<Atom> {
         }
         return set;
     }
+    // Finding each place by bisection and moving what lies between as a block beats comparing everything.
     let mut out = Vec::with_capacity(set.len() + toggled.len());
-    let mut rest = toggled.iter().peekable();
-    for atom in set {
-        while let Some(new) = rest.next_if(|t| **t < atom) {
-            out.push(new.clone());
-        }
-        if rest.next_if(|t| **t == atom).is_none() {
-            out.push(atom);
+    let mut rest = set.into_iter();
+    for atom in toggled {
+        match rest.as_slice().binary_search(atom) {
+            Ok(at) => {
+                out.extend(rest.by_ref().take(at));
+                rest.next();
+            }
+            Err(at) => {
+                out.extend(rest.by_ref().take(at));
+                out.push(atom.clone());
+            }
         }
     }
-    out.extend(rest.cloned());
+    out.extend(rest);
     out
 }
 
