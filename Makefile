@@ -1,7 +1,7 @@
 # Every command brings what it needs first (scripts/setup) and says each step in one line.
 
 .NOTPARALLEL:
-.PHONY: help setup demo test bench fuzz fmt lint doc deny
+.PHONY: help setup demo test e2e bench fuzz fmt lint doc deny
 
 # Where the machine has no Rust, the set-up links its own here.
 export PATH := $(PATH):$(or $(CAUSEWAY_PROGRAMS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/causeway/bin)
@@ -9,7 +9,7 @@ export PATH := $(PATH):$(or $(CAUSEWAY_PROGRAMS),$(or $(XDG_CACHE_HOME),$(HOME)/
 step = @printf '\n== %s\n' '$(1)' >&2;
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-6s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## bring the compiler, OVN and a Kubernetes API server (scripts/setup --help)
 	$(call step,set-up) scripts/setup
@@ -20,6 +20,10 @@ demo: ## show Causeway at work on a real OVN northbound database
 
 test: setup lint doc ## everything that must hold before a change goes in
 	$(call step,tests) cargo test --quiet --workspace
+
+e2e: ## whole clusters in the sandbox, as root (6 minutes)
+	$(call step,set-up) scripts/setup rust ovn kube
+	$(call step,end to end) cargo test --quiet --package causeway-sandbox --features e2e -- --test-threads=1
 
 bench: ## print the benchmark tables, write target/bench.json
 	$(call step,set-up) scripts/setup rust ovn

@@ -5,7 +5,7 @@ use crate::machine::{MARK, NODE_MARK};
 use crate::wanted::Owner;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -97,23 +97,31 @@ fn node_in(cgroups: &str, cgroup: &str) -> Option<String> {
     rest.split('/').next().map(str::to_owned)
 }
 
-/// Kills processes until none is found; says whether that was so before the time was over.
+/// Kills processes until none is found and all that were have ended; says whether that was so in time.
 pub(crate) fn kill_all(find: impl Fn() -> Vec<i32>, limit: Duration) -> bool {
     let end = Instant::now() + limit;
+    let mut seen = BTreeSet::new();
     loop {
         let found = find();
-        if found.is_empty() {
+        if found.is_empty() && seen.iter().all(|pid| has_ended(*pid)) {
             return true;
         }
-        for pid in found {
+        for pid in &found {
             // Already gone is as good as killed.
-            let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            let _gone = kill(Pid::from_raw(*pid), Signal::SIGKILL);
         }
+        seen.extend(found);
         if Instant::now() > end {
             return false;
         }
         sleep(Duration::from_millis(20));
     }
+}
+
+/// A process on its way out shows no environment any more, but still holds what it has.
+fn has_ended(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// All processes of a node: components by their mark, containers by their cgroup.

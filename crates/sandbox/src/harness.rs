@@ -103,7 +103,9 @@ impl Sandbox {
     /// Starts pods with the tool image, each on a node, and waits until they are ready: `("blue/a", "n1")`.
     pub fn start_pods(&self, pods: &[(&str, &str)]) -> Result<()> {
         let manifests: Vec<String> = pods.iter().map(|(pod, node)| self.pod(pod).manifest(node)).collect();
-        self.apply(&manifests.join("---\n"))?;
+        let manifests = manifests.join("---\n");
+        // A namespace takes no pods before its service account is there.
+        self.wait_for("pods to be accepted", || self.apply(&manifests).map(Some))?;
         for (pod, _) in pods {
             self.pod(pod).wait_ready()?;
         }

@@ -40,7 +40,7 @@ fn a_container_that_is_not_live_is_started_anew() {
     let pods = sandbox.get(&["pods", "-l", "app=live"]).unwrap();
     let pod = sandbox.pod(pods["items"][0]["metadata"]["name"].as_str().unwrap());
     // A stopped server is still there: only the liveness probe can tell.
-    pod.exec(&["sh", "-c", "kill -STOP $(pidof -s stopme)"]).unwrap();
+    pod.exec(&["sh", "-c", "kill -STOP $(pgrep -o stopme)"]).unwrap();
     sandbox
         .wait_for("a restart of the container", || {
             let object = pod.object()?;
@@ -72,7 +72,7 @@ fn a_pod_can_be_watched_described_and_read() {
     sandbox.start_pods(&[("look/a", "n2")]).unwrap();
     sandbox.pod("look/a").exec(&["curl", "-s", "localhost:8080/echo?msg=found-me"]).unwrap();
     assert!(sandbox.kubectl(&["logs", "-n", "look", "a"]).unwrap().contains("found-me"));
-    assert!(sandbox.kubectl(&["describe", "pod", "-n", "look", "a"]).unwrap().contains("Started container"));
+    assert!(sandbox.kubectl(&["describe", "pod", "-n", "look", "a"]).unwrap().contains("  Started  "));
     sandbox.kubectl(&["delete", "namespace", "look", "--timeout=180s"]).unwrap();
 }
 

@@ -32,9 +32,9 @@ fn kill_and_wait(sandbox: &Sandbox, unit: &str) {
 
 /// The number of a process inside, by a word of its command line.
 fn inner_pid(sandbox: &Sandbox, word: &str) -> Option<String> {
-    let script = format!(
-        "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -q 'internal {word}' && echo ${{p#/proc/}}; done; true"
-    );
+    // The brackets keep the shell from finding itself.
+    let look = format!("tr '\\0' ' ' < $p/cmdline | grep -q '[i]nternal {word}' && echo ${{p#/proc/}}");
+    let script = format!("for p in /proc/[0-9]*; do {look}; done; true");
     let found = sandbox.exec("control", &["sh", "-c", &script]).ok()?;
     found.lines().next().map(str::to_owned)
 }
@@ -53,7 +53,8 @@ fn whatever_is_killed_comes_back() {
     everybody_is_back(&sandbox, "the death of each component");
 
     let supervisor = inner_pid(&sandbox, "supervise").unwrap();
-    sandbox.exec("control", &["sh", "-c", &format!("kill -9 {supervisor}")]).unwrap();
+    // The shell that kills it dies with everything else.
+    let _dies_too = sandbox.exec("control", &["sh", "-c", &format!("kill -9 {supervisor}")]);
     sandbox.wait_for("the sandbox to notice", || Ok((!sandbox.status()?.settled).then_some(()))).unwrap();
     sandbox.wait_settled().unwrap();
     everybody_is_back(&sandbox, "the death of the supervisor");

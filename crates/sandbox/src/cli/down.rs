@@ -19,7 +19,7 @@ pub(super) struct Down {
     #[command(flatten)]
     which: Which,
     /// Remove all sandboxes
-    #[arg(long, conflicts_with = "name")]
+    #[arg(long)]
     all: bool,
 }
 

@@ -94,6 +94,7 @@ pub(super) fn units(wanted: &Wanted, places: &Places) -> Vec<Unit> {
         process("kube-controller-manager", controller_manager(places), Probe::Runs).after(["kube-apiserver"]),
         process("kube-scheduler", scheduler(places), Probe::Runs).after(["kube-apiserver"]),
         door(wanted, places).after(["network"]),
+        first_account(places).after(["kube-controller-manager"]),
         Unit::new("causeway", "custom resources and roles", Body::Task(Task::Install { apply }))
             .after(["kube-apiserver"]),
     ]
@@ -180,6 +181,12 @@ fn scheduler(places: &Places) -> Vec<String> {
         "--leader-elect=false".into(),
         "--bind-address=127.0.0.1".into(),
     ]
+}
+
+/// Before this account is there, no pod is accepted.
+fn first_account(places: &Places) -> Unit {
+    let look = places.kubectl(["get", "serviceaccount", "default"]);
+    Unit::new("service-account", STEP, Body::Task(Task::Run(vec![look])))
 }
 
 /// The only thing of a sandbox in the machine's own network: a port of its loopback address.

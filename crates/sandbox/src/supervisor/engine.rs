@@ -4,8 +4,11 @@
 use crate::plan::unit::{Body, Probe, Unit};
 use std::collections::BTreeMap;
 
-/// First and longest pause before something that failed is tried again, in milliseconds.
-const PAUSE: (u64, u64) = (200, 10_000);
+/// First and longest pause before something that failed is tried again, in milliseconds. A task mostly waits for
+/// others, a process that ends has a reason.
+const PAUSE: u64 = 200;
+const LONGEST_PROCESS: u64 = 10_000;
+const LONGEST_TASK: u64 = 800;
 /// After this time without a failure the next one counts as the first.
 const CALM: u64 = 30_000;
 /// How often an unready process is probed.
@@ -105,7 +108,11 @@ impl Entry {
     /// Pauses longer with each failure in a row; gives the pause.
     fn fail(&mut self, trouble: String, now: u64) -> u64 {
         self.failures = if now > self.failed_at + CALM { 0 } else { self.failures.min(10) };
-        let pause = (PAUSE.0 << self.failures).min(PAUSE.1);
+        let longest = match self.unit.body {
+            Body::Process(_) => LONGEST_PROCESS,
+            Body::Task(_) => LONGEST_TASK,
+        };
+        let pause = (PAUSE << self.failures).min(longest);
         self.failures += 1;
         (self.failed_at, self.since) = (now, now);
         (self.phase, self.trouble) = (Phase::Waiting { until: now + pause }, Some(trouble));
@@ -143,8 +150,15 @@ impl Engine {
 
     /// Whether everything is as planned.
     pub(crate) fn is_settled(&self) -> bool {
-        self.entries.len() == self.order.len()
-            && self.entries.values().all(|entry| entry.phase == Phase::Ready && entry.next.is_none())
+        let done =
+            |entry: &Entry| entry.phase == Phase::Ready && entry.next.is_none() && !self.is_outdated(entry);
+        self.entries.len() == self.order.len() && self.entries.values().all(done)
+    }
+
+    /// Whether something that a task was built on was started anew.
+    fn is_outdated(&self, entry: &Entry) -> bool {
+        let now = entry.unit.after.iter().map(|id| self.entries.get(id).map(|before| before.incarnation));
+        matches!(entry.unit.body, Body::Task(_)) && !now.eq(entry.built_on.iter().map(|built| Some(*built)))
     }
 
     /// Takes in what happened.
@@ -339,10 +353,10 @@ mod tests {
         engine.event(done("address"), 2);
         assert!(engine.is_settled());
         engine.event(died("switch"), 10);
-        let mut later = Vec::new();
-        for now in [210, 220, 230] {
-            later.extend(engine.tick(now));
-        }
+        let mut later = engine.tick(210);
+        assert!(!engine.is_settled(), "the address is not there yet");
+        later.extend(engine.tick(220));
+        later.extend(engine.tick(230));
         assert_eq!(later, [Order::Start(process("switch")), Order::Do(task("address").after(["switch"]))]);
     }
 
