@@ -44,9 +44,6 @@ const IMPURE_PACKAGES: &[&str] = &[
     "tempfile",
 ];
 
-/// Packages whose impure half is not compiled for us: `kube-core` names jiff for timestamps in types.
-const TOLERATED: &[(&str, &str)] = &[];
-
 /// Parts of the standard library that reach the world.
 const IMPURE_STD: &[&str] = &[
     "std::fs",
@@ -140,7 +137,7 @@ fn impure_dependencies(name: &str, packages: &BTreeMap<String, Package>) -> Vec<
     let mut problems = Vec::new();
     while let Some(at) = open.pop() {
         for dependency in packages.get(&at).map(|p| &p.dependencies).into_iter().flatten() {
-            if TOLERATED.contains(&(at.as_str(), dependency.as_str())) || !seen.insert(dependency.clone()) {
+            if !seen.insert(dependency.clone()) {
                 continue;
             }
             if IMPURE_PACKAGES.contains(&dependency.as_str()) {
