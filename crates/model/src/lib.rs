@@ -5,5 +5,6 @@
 
 pub mod connect;
 mod error;
+pub mod record;
 
 pub use error::{Error, Result};

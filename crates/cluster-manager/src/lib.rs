@@ -1,0 +1,1 @@
+//! The cluster manager: allocation, NADs and status.

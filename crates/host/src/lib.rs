@@ -1,0 +1,1 @@
+//! The host: links, addresses, routes, namespaces, settings of the kernel.

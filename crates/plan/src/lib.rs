@@ -1,0 +1,1 @@
+//! Plans: from the model to OVN rows and host configuration.

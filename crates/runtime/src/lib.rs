@@ -1,0 +1,1 @@
+//! What every role needs of Kubernetes: watches, a write queue, a lease, events, metrics.
