@@ -1,7 +1,7 @@
 # Every command brings what it needs first (scripts/setup) and says each step in one line.
 
 .NOTPARALLEL:
-.PHONY: help setup demo test e2e bench fuzz fmt lint doc deny
+.PHONY: help setup demo test e2e conformance bench fuzz fmt lint doc deny
 
 # Where the machine has no Rust, the set-up links its own here.
 export PATH := $(PATH):$(or $(CAUSEWAY_PROGRAMS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/causeway/bin)
@@ -23,7 +23,13 @@ test: setup lint doc ## everything that must hold before a change goes in
 
 e2e: ## whole clusters in the sandbox, as root (6 minutes)
 	$(call step,set-up) scripts/setup rust ovn kube
-	$(call step,end to end) cargo test --quiet --package causeway-sandbox --features e2e -- --test-threads=1
+	$(call step,programs) cargo build --quiet --package causeway --package causeway-cni
+	$(call step,end to end) cargo test --quiet --package causeway-tests --features e2e -- --test-threads=1
+
+conformance: ## Kubernetes' own tests against a sandbox; FOCUS=<regular expression> for others than ours
+	$(call step,set-up) scripts/setup rust ovn kube e2e
+	$(call step,programs) cargo build --quiet --package causeway --package causeway-cni
+	$(call step,conformance) cargo run --quiet --package causeway-tests --bin conformance -- $(if $(FOCUS),'$(FOCUS)')
 
 bench: ## print the benchmark tables, write target/bench.json
 	$(call step,set-up) scripts/setup rust ovn

@@ -1,6 +1,7 @@
 //! Finds what belongs to a sandbox on the machine, without any memory: processes by the mark in their environment,
 //! by PID namespace and by cgroup; cgroups by path. So it works after every kind of crash.
 
+use crate::error::{Error, Result};
 use crate::machine::{MARK, NODE_MARK};
 use crate::wanted::Owner;
 use nix::sys::signal::{Signal, kill};
@@ -143,6 +144,24 @@ pub(crate) fn cgroup_folders(cgroup: &str) -> Vec<PathBuf> {
     hierarchies.map(|entry| entry.path().join(cgroup)).collect()
 }
 
+/// Hands the controllers of version 2 down to a cgroup: to each folder above it, from the top. On version 1 every
+/// hierarchy is a controller of its own and there is nothing to hand down.
+pub(crate) fn delegate(folder: &Path) -> Result<()> {
+    delegate_below(Path::new("/sys/fs/cgroup"), folder)
+}
+
+fn delegate_below(root: &Path, folder: &Path) -> Result<()> {
+    let mut chain: Vec<&Path> = folder.ancestors().take_while(|place| place.starts_with(root)).collect();
+    chain.reverse();
+    for place in chain {
+        let Ok(offered) = fs::read_to_string(place.join("cgroup.controllers")) else { return Ok(()) };
+        let wanted: Vec<String> = offered.split_whitespace().map(|name| format!("+{name}")).collect();
+        let file = place.join("cgroup.subtree_control");
+        fs::write(&file, wanted.join(" ")).map_err(Error::file(&file))?;
+    }
+    Ok(())
+}
+
 /// Removes a cgroup with all below it; says what could not be removed.
 pub(crate) fn remove_cgroup(cgroup: &str) -> Vec<PathBuf> {
     let mut left = Vec::new();
@@ -173,6 +192,23 @@ mod tests {
         assert!(is_first("Name:\tx\nNSpid:\t4711\t1\n"));
         assert!(!is_first("NSpid:\t4711\t12\n"));
         assert!(!is_first("NSpid:\t1\n"));
+    }
+
+    #[test]
+    fn controllers_are_handed_down_from_the_top() {
+        let root = tempfile::tempdir().unwrap();
+        let node = root.path().join("causeway-x/n1");
+        fs::create_dir_all(&node).unwrap();
+        for place in [root.path(), node.parent().unwrap(), &node] {
+            fs::write(place.join("cgroup.controllers"), "cpu memory pids\n").unwrap();
+        }
+        delegate_below(root.path(), &node).unwrap();
+        for place in [root.path(), node.parent().unwrap(), &node] {
+            assert_eq!(
+                fs::read_to_string(place.join("cgroup.subtree_control")).unwrap(),
+                "+cpu +memory +pids"
+            );
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! A sandbox for tests: apply, look, wait, and see who reaches whom. It ends with the test process, however that ends.
 
+mod background;
 mod matrix;
 
+pub use background::Background;
 pub use matrix::Matrix;
 
 use crate::address::Family;
@@ -47,7 +49,8 @@ impl Sandbox {
     pub fn start(name: &str, nodes: u8, families: &[Family]) -> Result<Sandbox> {
         let folder = Folder::named(name)?;
         let owner = find::owner(std::process::id());
-        let request = Request { nodes: Some(nodes), families: Some(families.to_vec()), owner };
+        let request =
+            Request { nodes: Some(nodes), families: Some(families.to_vec()), datapath: None, owner };
         let wanted = bring_up(&folder, name, &request, &program()?)?;
         let sandbox = Sandbox { folder, name: name.to_owned() };
         wait_settled(&sandbox.folder, wanted.generation, PATIENCE, |_| {})?;
@@ -69,14 +72,23 @@ impl Sandbox {
         self.kubectl_with(words, "")
     }
 
-    fn kubectl_with(&self, words: &[&str], input: &str) -> Result<String> {
+    /// Runs kubectl as the administrator, with something to read.
+    pub fn kubectl_with(&self, words: &[&str], input: &str) -> Result<String> {
+        run(&Command::new(self.kubectl_words(words)).input(input))
+    }
+
+    fn kubectl_words(&self, words: &[&str]) -> Vec<String> {
         let start = [
             Programs::find().program("kubectl").display().to_string(),
             format!("--kubeconfig={}", self.folder.kubeconfig().display()),
             format!("--cache-dir={}", self.folder.path("kubectl").display()),
         ];
-        let words = words.iter().map(|word| (*word).to_owned());
-        run(&Command::new(start.into_iter().chain(words)).input(input))
+        start.into_iter().chain(words.iter().map(|word| (*word).to_owned())).collect()
+    }
+
+    /// Starts kubectl and goes on; it ends with the value.
+    pub fn kubectl_in_background(&self, words: &[&str]) -> Result<Background> {
+        Background::start(&self.kubectl_words(words))
     }
 
     /// Applies manifests.
@@ -288,12 +300,16 @@ spec:
     }
 }
 
-/// The program that keeps sandboxes: the test's own build of it stands beside the tests.
-fn program() -> Result<PathBuf> {
+/// The program `causeway`, which stands beside the tests that use it.
+///
+/// # Errors
+/// If it is not built.
+pub fn program() -> Result<PathBuf> {
     let test = std::env::current_exe().map_err(Error::file("/proc/self/exe"))?;
-    let folders = test.ancestors().skip(1).take(2);
-    let found = folders.flat_map(|folder| ["causeway-sandbox", "causeway"].map(|name| folder.join(name)));
-    found.into_iter().find(|path| path.is_file()).ok_or_else(|| {
-        Error::Request("the program causeway is not built: run `cargo build --package causeway` first".into())
+    let mut places = test.ancestors().skip(1).take(2).map(|folder| folder.join("causeway"));
+    places.find(|path| path.is_file()).ok_or_else(|| {
+        Error::Request(
+            "the program causeway is not built: run `cargo build --package causeway --package causeway-cni` first".into(),
+        )
     })
 }

@@ -10,6 +10,17 @@ const MAX_NODES: u8 = 200;
 /// Names of links and cgroups hold it.
 const MAX_NAME: usize = 32;
 
+/// Who carries the packets of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Datapath {
+    /// Open vSwitch's own process: works with every kernel
+    #[default]
+    Userspace,
+    /// The kernel's module openvswitch
+    Kernel,
+}
+
 /// What a sandbox shall be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
@@ -19,6 +30,9 @@ pub struct Wanted {
     pub name: String,
     /// The address families of nodes, pods and services; the first one is preferred.
     pub families: Vec<Family>,
+    /// Who carries packets on the nodes.
+    #[serde(default)]
+    pub datapath: Datapath,
     /// The port on the machine's loopback address where the API server answers.
     pub api_port: u16,
     /// The nodes.
@@ -60,6 +74,7 @@ impl Wanted {
             generation: 1,
             name: name.to_owned(),
             families,
+            datapath: Datapath::default(),
             api_port,
             nodes: BTreeMap::new(),
             images: Vec::new(),

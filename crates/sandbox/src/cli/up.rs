@@ -8,7 +8,7 @@ use crate::find;
 use crate::folder::Folder;
 use crate::programs::Programs;
 use crate::supervisor::status::Status;
-use crate::wanted::{Owner, Wanted};
+use crate::wanted::{Datapath, Owner, Wanted};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,6 +31,9 @@ pub(super) struct Up {
     /// Address families of nodes, pods and services; the first one is preferred [ipv4,ipv6]
     #[arg(long, value_delimiter = ',')]
     ip_families: Option<Vec<Family>>,
+    /// Who carries the packets of the nodes [userspace]
+    #[arg(long, value_enum)]
+    datapath: Option<Datapath>,
     /// How long to wait for it, in seconds
     #[arg(long, default_value_t = 240)]
     timeout: u64,
@@ -41,6 +44,7 @@ pub(super) struct Up {
 pub(crate) struct Request {
     pub(crate) nodes: Option<u8>,
     pub(crate) families: Option<Vec<Family>>,
+    pub(crate) datapath: Option<Datapath>,
     pub(crate) owner: Option<Owner>,
 }
 
@@ -48,7 +52,8 @@ impl Up {
     pub(super) fn run(self) -> Result<()> {
         let start = Instant::now();
         let folder = self.which.folder()?;
-        let request = Request { nodes: self.nodes, families: self.ip_families, owner: None };
+        let request =
+            Request { nodes: self.nodes, families: self.ip_families, datapath: self.datapath, owner: None };
         let wanted = bring_up(&folder, &self.which.name, &request, &own_program()?)?;
         say(format!("Sandbox {} with {} nodes", wanted.name, wanted.nodes.len()));
         let mut steps = Steps::default();
@@ -81,8 +86,23 @@ fn make(folder: &Folder, name: &str, request: &Request) -> Result<Wanted> {
     let families = request.families.clone().unwrap_or_else(|| vec![Family::Ipv4, Family::Ipv6]);
     let mut wanted = Wanted::new(name, request.nodes.unwrap_or(3), families, free_port()?)?;
     wanted.owner = request.owner.clone();
+    wanted.datapath = request.datapath.unwrap_or_default();
+    check_datapath(wanted.datapath)?;
     folder.write_wanted(&wanted)?;
     Ok(wanted)
+}
+
+/// The sandbox loads no modules: they would stay behind.
+fn check_datapath(datapath: Datapath) -> Result<()> {
+    let there = |module: &&str| Path::new("/sys/module").join(module).exists();
+    let missing: Vec<&str> = ["openvswitch", "geneve"].into_iter().filter(|module| !there(module)).collect();
+    if datapath == Datapath::Userspace || missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Request(format!(
+        "the kernel datapath needs the modules {m}: run `modprobe -a {m}`, or leave out `--datapath kernel`",
+        m = missing.join(" ")
+    )))
 }
 
 /// An existing sandbox can get more nodes; nothing else of it changes.
@@ -91,6 +111,12 @@ fn grow(folder: &Folder, request: &Request) -> Result<Wanted> {
         if request.families.as_ref().is_some_and(|families| *families != wanted.families) {
             return Err(Error::Request(format!(
                 "sandbox {} has other address families; remove it with `causeway sandbox down --name {}` first",
+                wanted.name, wanted.name
+            )));
+        }
+        if request.datapath.is_some_and(|datapath| datapath != wanted.datapath) {
+            return Err(Error::Request(format!(
+                "sandbox {} has another datapath; remove it with `causeway sandbox down --name {}` first",
                 wanted.name, wanted.name
             )));
         }

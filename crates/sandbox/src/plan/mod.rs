@@ -11,7 +11,7 @@ use crate::address::{self, Family};
 use crate::boot::{INSIDE, VOLATILE};
 use crate::folder::Folder;
 use crate::programs::Programs;
-use crate::wanted::{Node, Wanted};
+use crate::wanted::{Datapath, Node, Wanted};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -69,6 +69,7 @@ struct Site<'a> {
     name: &'a str,
     node: &'a Node,
     families: &'a [Family],
+    datapath: Datapath,
 }
 
 impl Site<'_> {
@@ -92,10 +93,13 @@ impl Site<'_> {
     }
 }
 
+fn site<'a>(name: &'a str, node: &'a Node, wanted: &'a Wanted) -> Site<'a> {
+    Site { name, node, families: &wanted.families, datapath: wanted.datapath }
+}
+
 /// All units of a sandbox, in the order in which people like to see them.
 pub fn plan(wanted: &Wanted, places: &Places) -> Vec<Unit> {
-    let sites: Vec<Site<'_>> =
-        wanted.running().map(|(name, node)| Site { name, node, families: &wanted.families }).collect();
+    let sites: Vec<Site<'_>> = wanted.running().map(|(name, node)| site(name, node, wanted)).collect();
     let mut units = vec![
         control::certificates(wanted, places),
         Unit::new("network", "network", Body::Task(Task::Network(underlay::facts(wanted)))),
@@ -178,6 +182,28 @@ mod tests {
         let of_n2: Vec<&str> =
             units.iter().map(|u| u.id.as_str()).filter(|id| id.starts_with("n2")).collect();
         assert_eq!(of_n2, ["n2/off"]);
+    }
+
+    #[test]
+    fn the_kernel_carries_packets_where_it_is_asked_to() {
+        let words = |datapath: Datapath| {
+            let units = plan(&Wanted { datapath, ..wanted(1) }, &places());
+            let lines = units.into_iter().flat_map(|unit| match unit.body {
+                Body::Process(process) => vec![process.command.words.join(" ")],
+                Body::Task(Task::Run(commands)) => commands.into_iter().map(|c| c.words.join(" ")).collect(),
+                Body::Task(_) => Vec::new(),
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let (userspace, kernel) = (words(Datapath::Userspace), words(Datapath::Kernel));
+        for word in
+            ["datapath_type=netdev", "ovn-bridge-datapath-type=netdev", "userspace-tso", "--disable-system"]
+        {
+            assert!(userspace.contains(word) && !kernel.contains(word), "{word}");
+        }
+        assert!(
+            kernel.contains("ovn-bridge-datapath-type=system") && kernel.contains("datapath_type=system")
+        );
     }
 
     #[test]

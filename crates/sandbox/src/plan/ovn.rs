@@ -2,6 +2,7 @@
 
 use super::unit::{Body, Chassis, Command, Probe, Process, Task, Unit};
 use super::{Places, Site};
+use crate::wanted::Datapath;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -106,22 +107,32 @@ impl Zone<'_> {
         self.daemon(unit, words, Probe::Socket(at("sock"))).after([self.site.id("databases")])
     }
 
+    /// As bridges name it.
+    fn datapath_type(&self) -> &'static str {
+        match self.site.datapath {
+            Datapath::Userspace => "netdev",
+            Datapath::Kernel => "system",
+        }
+    }
+
     /// What the switch and the controller must know before they start.
     fn switch_settings(&self) -> Vec<Command> {
         let name = self.site.name;
-        let settings = [
+        let mut settings = vec![
             format!("external_ids:system-id={name}"),
             format!("external_ids:hostname={name}"),
             format!("external_ids:ovn-remote={}", self.remote("ovnsb_db")),
             "external_ids:ovn-encap-type=geneve".into(),
             format!("external_ids:ovn-encap-ip={}", self.site.tunnel()),
-            "external_ids:ovn-bridge-datapath-type=netdev".into(),
+            format!("external_ids:ovn-bridge-datapath-type={}", self.datapath_type()),
             "external_ids:ovn-monitor-all=true".into(),
             "external_ids:ovn-is-interconn=true".into(),
             "external_ids:ovn-bridge-mappings=physnet:br-ex".into(),
-            // Without it checksums of TCP over cables are wrong, and only ping works.
-            "other_config:userspace-tso-enable=true".into(),
         ];
+        if self.site.datapath == Datapath::Userspace {
+            // Without it checksums of TCP over cables are wrong, and only ping works.
+            settings.push("other_config:userspace-tso-enable=true".into());
+        }
         let start = ["--no-wait", "init", "--", "set", "Open_vSwitch", "."].map(str::to_owned);
         vec![self.command("ovs-vsctl", start.into_iter().chain(settings))]
     }
@@ -136,19 +147,20 @@ impl Zone<'_> {
 
     fn switch(&self) -> Unit {
         let socket = self.remote("db");
-        self.daemon("ovs-vswitchd", [socket.as_str(), "--pidfile", "--disable-system"], Probe::Runs)
-            .after([self.site.id("ovs-settings")])
+        let userspace = (self.site.datapath == Datapath::Userspace).then_some("--disable-system");
+        let words = [socket.as_str(), "--pidfile"].into_iter().chain(userspace);
+        self.daemon("ovs-vswitchd", words, Probe::Runs).after([self.site.id("ovs-settings")])
     }
 
     /// With the userspace datapath tunnels must end on a bridge of the switch, so the underlay's address sits on
     /// `br-ex`, which has the cable as a port.
     fn bridges(&self) -> Vec<Command> {
-        let mtu = format!("mtu_request={UNDERLAY_MTU}");
+        let (mtu, kind) = (format!("mtu_request={UNDERLAY_MTU}"), self.datapath_type());
         let patience = format!("--timeout={PATIENCE}");
         let line = format!(
-            "{patience} -- --may-exist add-br br-ex -- set bridge br-ex datapath_type=netdev fail_mode=standalone \
+            "{patience} -- --may-exist add-br br-ex -- set bridge br-ex datapath_type={kind} fail_mode=standalone \
              -- set interface br-ex {mtu} -- --may-exist add-port br-ex eth0 \
-             -- --may-exist add-br br-int -- set bridge br-int datapath_type=netdev fail_mode=secure \
+             -- --may-exist add-br br-int -- set bridge br-int datapath_type={kind} fail_mode=secure \
              other_config:disable-in-band=true"
         );
         vec![self.command("ovs-vsctl", line.split_whitespace())]

@@ -49,6 +49,7 @@ fn make_node(cgroup: &str, folder: &Path, links: &[(String, PathBuf)]) -> Result
     for place in find::cgroup_folders(cgroup) {
         // A hierarchy without a place for us (version 2 beside version 1) is none that the kubelet asks for.
         let _not_here = fs::create_dir_all(&place);
+        find::delegate(&place)?;
     }
     for (name, target) in links {
         let link = folder.join(name);

@@ -28,7 +28,26 @@ fn machine() -> BTreeSet<String> {
         lines("ip", &["-o", "link"]).into_iter().filter_map(|line| Some(line.split(": ").nth(1)?.to_owned())),
     );
     all.extend(lines("ip", &["netns", "list"]));
+    for words in [
+        &["-o", "address"][..],
+        &["rule"],
+        &["-6", "rule"],
+        &["route", "show", "table", "all"],
+        &["-6", "route", "show", "table", "all"],
+        &["neighbour", "show", "nud", "permanent"],
+    ] {
+        all.extend(lines("ip", words).into_iter().map(|line| lasting(&line)));
+    }
     all.extend(fs::read_to_string("/proc/self/mounts").unwrap().lines().map(str::to_owned));
+    for table in ["/proc/net/ip_tables_names", "/proc/net/ip6_tables_names", "/proc/modules"] {
+        let text = fs::read_to_string(table).unwrap_or_default();
+        all.extend(
+            text.lines().filter_map(|line| line.split(' ').next()).map(|name| format!("{table} {name}")),
+        );
+    }
+    if Path::new("/usr/sbin/nft").exists() {
+        all.extend(lines("nft", &["list", "ruleset"]));
+    }
     for folder in ["/run", "/var/lib", "/var/log", "/var/lib/cni", "/var/log/pods", "/var/log/containers"] {
         all.extend(entries(folder));
     }
@@ -42,6 +61,18 @@ fn machine() -> BTreeSet<String> {
     all
 }
 
+/// A line of `ip` without the lifetimes that count down on their own.
+fn lasting(line: &str) -> String {
+    let (mut words, mut kept) = (line.split_whitespace(), Vec::new());
+    while let Some(word) = words.next() {
+        match word {
+            "valid_lft" | "preferred_lft" | "expires" => drop(words.next()),
+            _ => kept.push(word),
+        }
+    }
+    kept.join(" ")
+}
+
 /// Processes with the sandbox's mark.
 fn marked() -> Vec<String> {
     let mark = format!("causeway/sandbox/{NAME}");
@@ -53,7 +84,7 @@ fn marked() -> Vec<String> {
 }
 
 fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_causeway-sandbox"));
+    let mut command = Command::new(causeway_sandbox::harness::program().unwrap());
     command.arg("sandbox").stdout(Stdio::null());
     command
 }

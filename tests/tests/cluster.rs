@@ -2,10 +2,8 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-mod support;
-
+use causeway_tests::shared;
 use std::time::{Duration, Instant};
-use support::shared;
 
 const DEPLOYMENT: &str = include_str!("manifests/deployment.yaml");
 
@@ -76,6 +74,54 @@ fn a_pod_can_be_watched_described_and_read() {
     sandbox.kubectl(&["delete", "namespace", "look", "--timeout=180s"]).unwrap();
 }
 
+/// A watch that was there before the change sees it.
+#[test]
+fn kubectl_watches_waits_and_forwards() {
+    let sandbox = shared();
+    sandbox.start_pods(&[("see/a", "n1")]).unwrap();
+    let watch = sandbox.kubectl_in_background(&["get", "pods", "-n", "see", "-w", "-o", "name"]).unwrap();
+    watch.wait_for_line("pod/a").unwrap();
+    sandbox.start_pods(&[("see/b", "n3")]).unwrap();
+    watch.wait_for_line("pod/b").unwrap();
+    sandbox
+        .kubectl(&["wait", "-n", "see", "--for=condition=Ready", "pod/a", "pod/b", "--timeout=60s"])
+        .unwrap();
+
+    let forward = sandbox.kubectl_in_background(&["port-forward", "-n", "see", "pod/b", ":8080"]).unwrap();
+    let line = forward.wait_for_line("Forwarding from 127.0.0.1:").unwrap();
+    let port = line.split([':', ' ']).find_map(|word| word.parse::<u16>().ok()).unwrap();
+    assert_eq!(http_get(port, "/hostname"), "b");
+    sandbox.kubectl(&["delete", "namespace", "see", "--timeout=180s"]).unwrap();
+}
+
+fn http_get(port: u16, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.rsplit("\r\n").next().unwrap().to_owned()
+}
+
+/// Two managers of one field: the second one is told about the first.
+#[test]
+fn server_side_apply_knows_who_owns_a_field() {
+    let sandbox = shared();
+    let map = |value: &str| {
+        format!(
+            "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: owned, namespace: default}}, data: {{k: {value}}}}}"
+        )
+    };
+    let apply = |manager: &str, value: &str| {
+        let manager = format!("--field-manager={manager}");
+        sandbox.kubectl_with(&["apply", "--server-side", &manager, "-f", "-"], &map(value))
+    };
+    apply("first", "a").unwrap();
+    let refused = apply("second", "b").unwrap_err().to_string();
+    assert!(refused.contains(r#"conflict with "first""#), "{refused}");
+    sandbox.kubectl(&["delete", "configmap", "owned"]).unwrap();
+}
+
 #[test]
 fn roles_may_do_what_they_need_and_no_more() {
     let sandbox = shared();
@@ -96,7 +142,7 @@ fn roles_may_do_what_they_need_and_no_more() {
 #[test]
 fn our_examples_are_accepted() {
     let sandbox = shared();
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let words = ["apply", "--server-side", "--dry-run=server", "-f"];
     let namespaces = folder.join("00-namespaces.yaml");
     sandbox.kubectl(&["apply", "--server-side", "-f", namespaces.to_str().unwrap()]).unwrap();

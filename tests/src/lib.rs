@@ -1,10 +1,12 @@
-//! What the tests share.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::print_stdout)]
+//! What the end-to-end tests share. Each file in `tests/` is a program with a sandbox of its own.
 
 use causeway_sandbox::harness::Sandbox;
 use std::sync::OnceLock;
 
 /// One sandbox of three nodes for all tests of a program. Its keeper removes it when the program ends.
+///
+/// # Panics
+/// When there is no sandbox to be had: no test could go on.
 pub fn shared() -> &'static Sandbox {
     static SHARED: OnceLock<Sandbox> = OnceLock::new();
     SHARED.get_or_init(|| Sandbox::new(3).unwrap_or_else(|e| panic!("{e}")))

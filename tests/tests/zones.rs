@@ -2,16 +2,14 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use causeway_node::{Applier, ApplierConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::NORTHBOUND;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Planner, Str, path};
 use causeway_ovsdb_client::Remote;
+use causeway_tests::shared;
 use std::time::Duration;
-use support::shared;
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const HOSTS: &str = include_str!("manifests/hosts.yaml");
