@@ -49,8 +49,13 @@ impl Sandbox {
     pub fn start(name: &str, nodes: u8, families: &[Family]) -> Result<Sandbox> {
         let folder = Folder::named(name)?;
         let owner = find::owner(std::process::id());
-        let request =
-            Request { nodes: Some(nodes), families: Some(families.to_vec()), datapath: None, owner };
+        let request = Request {
+            nodes: Some(nodes),
+            families: Some(families.to_vec()),
+            datapath: None,
+            plugin: None,
+            owner,
+        };
         let wanted = bring_up(&folder, name, &request, &program()?)?;
         let sandbox = Sandbox { folder, name: name.to_owned() };
         wait_settled(&sandbox.folder, wanted.generation, PATIENCE, |_| {})?;

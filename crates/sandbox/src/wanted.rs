@@ -21,6 +21,17 @@ pub enum Datapath {
     Kernel,
 }
 
+/// Who wires pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Plugin {
+    /// Causeway: a cluster manager, and a node role on each node
+    Causeway,
+    /// The reference bridge plugin: no networks of users, for comparison
+    #[default]
+    Bridge,
+}
+
 /// What a sandbox shall be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
@@ -33,6 +44,9 @@ pub struct Wanted {
     /// Who carries packets on the nodes.
     #[serde(default)]
     pub datapath: Datapath,
+    /// Who wires pods.
+    #[serde(default)]
+    pub plugin: Plugin,
     /// The port on the machine's loopback address where the API server answers.
     pub api_port: u16,
     /// The nodes.
@@ -75,6 +89,7 @@ impl Wanted {
             name: name.to_owned(),
             families,
             datapath: Datapath::default(),
+            plugin: Plugin::default(),
             api_port,
             nodes: BTreeMap::new(),
             images: Vec::new(),

@@ -8,7 +8,7 @@ use crate::find;
 use crate::folder::Folder;
 use crate::programs::Programs;
 use crate::supervisor::status::Status;
-use crate::wanted::{Datapath, Owner, Wanted};
+use crate::wanted::{Datapath, Owner, Plugin, Wanted};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,6 +34,9 @@ pub(super) struct Up {
     /// Who carries the packets of the nodes [userspace]
     #[arg(long, value_enum)]
     datapath: Option<Datapath>,
+    /// Who wires pods
+    #[arg(long, value_enum)]
+    plugin: Option<Plugin>,
     /// How long to wait for it, in seconds
     #[arg(long, default_value_t = 240)]
     timeout: u64,
@@ -45,6 +48,7 @@ pub(crate) struct Request {
     pub(crate) nodes: Option<u8>,
     pub(crate) families: Option<Vec<Family>>,
     pub(crate) datapath: Option<Datapath>,
+    pub(crate) plugin: Option<Plugin>,
     pub(crate) owner: Option<Owner>,
 }
 
@@ -52,8 +56,13 @@ impl Up {
     pub(super) fn run(self) -> Result<()> {
         let start = Instant::now();
         let folder = self.which.folder()?;
-        let request =
-            Request { nodes: self.nodes, families: self.ip_families, datapath: self.datapath, owner: None };
+        let request = Request {
+            nodes: self.nodes,
+            families: self.ip_families,
+            datapath: self.datapath,
+            plugin: self.plugin,
+            owner: None,
+        };
         let wanted = bring_up(&folder, &self.which.name, &request, &own_program()?)?;
         say(format!("Sandbox {} with {} nodes", wanted.name, wanted.nodes.len()));
         let mut steps = Steps::default();
@@ -87,6 +96,7 @@ fn make(folder: &Folder, name: &str, request: &Request) -> Result<Wanted> {
     let mut wanted = Wanted::new(name, request.nodes.unwrap_or(3), families, free_port()?)?;
     wanted.owner = request.owner.clone();
     wanted.datapath = request.datapath.unwrap_or_default();
+    wanted.plugin = request.plugin.unwrap_or_default();
     check_datapath(wanted.datapath)?;
     folder.write_wanted(&wanted)?;
     Ok(wanted)
@@ -108,16 +118,15 @@ fn check_datapath(datapath: Datapath) -> Result<()> {
 /// An existing sandbox can get more nodes; nothing else of it changes.
 fn grow(folder: &Folder, request: &Request) -> Result<Wanted> {
     folder.change(|wanted| {
-        if request.families.as_ref().is_some_and(|families| *families != wanted.families) {
+        let other = [
+            ("address families", request.families.as_ref().is_some_and(|other| *other != wanted.families)),
+            ("a datapath", request.datapath.is_some_and(|other| other != wanted.datapath)),
+            ("a plugin", request.plugin.is_some_and(|other| other != wanted.plugin)),
+        ];
+        if let Some((what, _)) = other.into_iter().find(|(_, differs)| *differs) {
             return Err(Error::Request(format!(
-                "sandbox {} has other address families; remove it with `causeway sandbox down --name {}` first",
-                wanted.name, wanted.name
-            )));
-        }
-        if request.datapath.is_some_and(|datapath| datapath != wanted.datapath) {
-            return Err(Error::Request(format!(
-                "sandbox {} has another datapath; remove it with `causeway sandbox down --name {}` first",
-                wanted.name, wanted.name
+                "sandbox {name} was made with other values for {what}; remove it with `causeway sandbox down --name {name}` first",
+                name = wanted.name
             )));
         }
         let nodes = usize::from(request.nodes.unwrap_or(0));

@@ -148,7 +148,7 @@ fn api_server(wanted: &Wanted, places: &Places) -> Vec<String> {
     ]
 }
 
-fn ranges(wanted: &Wanted, of: impl Fn(address::Family) -> ipnet::IpNet) -> String {
+pub(super) fn ranges(wanted: &Wanted, of: impl Fn(address::Family) -> ipnet::IpNet) -> String {
     joined(wanted.families.iter().map(|family| of(*family).to_string()))
 }
 

@@ -5,13 +5,14 @@ pub mod unit;
 mod control;
 mod node;
 mod ovn;
+mod plugin;
 mod underlay;
 
 use crate::address::{self, Family};
 use crate::boot::{INSIDE, VOLATILE};
 use crate::folder::Folder;
 use crate::programs::Programs;
-use crate::wanted::{Datapath, Node, Wanted};
+use crate::wanted::{Datapath, Node, Plugin, Wanted};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -70,6 +71,7 @@ struct Site<'a> {
     node: &'a Node,
     families: &'a [Family],
     datapath: Datapath,
+    plugin: Plugin,
 }
 
 impl Site<'_> {
@@ -94,7 +96,7 @@ impl Site<'_> {
 }
 
 fn site<'a>(name: &'a str, node: &'a Node, wanted: &'a Wanted) -> Site<'a> {
-    Site { name, node, families: &wanted.families, datapath: wanted.datapath }
+    Site { name, node, families: &wanted.families, datapath: wanted.datapath, plugin: wanted.plugin }
 }
 
 /// All units of a sandbox, in the order in which people like to see them.
@@ -105,9 +107,15 @@ pub fn plan(wanted: &Wanted, places: &Places) -> Vec<Unit> {
         Unit::new("network", "network", Body::Task(Task::Network(underlay::facts(wanted)))),
     ];
     units.extend(control::units(wanted, places));
+    if wanted.plugin == Plugin::Causeway {
+        units.push(plugin::cluster_manager(wanted, places));
+    }
     for site in &sites {
         units.extend(ovn::units(site, &sites, places));
         units.extend(node::units(wanted, site, places));
+        if site.plugin == Plugin::Causeway {
+            units.push(plugin::node(wanted, site, places));
+        }
     }
     units.extend(
         wanted.nodes.iter().filter(|(_, node)| !node.running).map(|(name, _)| off(wanted, name, places)),

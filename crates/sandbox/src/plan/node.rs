@@ -1,8 +1,7 @@
-//! The Kubernetes part of a node: containerd, the kubelet, the plugin that wires pods, and images.
+//! The Kubernetes part of a node: containerd, the kubelet, and images.
 
 use super::unit::{Body, Command, File, Probe, Process, Task, Unit};
-use super::{CONTROL, Places, Site, cgroup, node_environment, underlay};
-use crate::address;
+use super::{CONTROL, Places, Site, cgroup, node_environment, plugin, underlay};
 use crate::wanted::Wanted;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -10,9 +9,8 @@ use std::path::PathBuf;
 
 /// Holds the namespaces of a pod. It is one of the names in the archive of the tool image.
 const PAUSE: &str = "localhost/causeway-pause:1";
-const PLUGINS: [&str; 3] = ["bridge", "host-local", "loopback"];
 
-fn volatile(node: &str, places: &Places) -> PathBuf {
+pub(super) fn volatile(node: &str, places: &Places) -> PathBuf {
     places.volatile.join(node)
 }
 
@@ -44,30 +42,27 @@ fn node_cgroup(wanted: &Wanted, site: &Site<'_>) -> String {
 }
 
 fn folders(wanted: &Wanted, site: &Site<'_>, places: &Places) -> Unit {
-    let link = |name: &str| (format!("cni/bin/{name}"), places.programs.program(&format!("cni-{name}")));
     let task = Task::Node {
         cgroup: node_cgroup(wanted, site),
         folder: volatile(site.name, places),
-        links: PLUGINS.map(link).to_vec(),
+        links: plugin::programs(site, places),
     };
     site.unit("folders", "containerd", Body::Task(task))
 }
 
 /// Programs of a node see its tools first, and nothing of the user's own environment.
-fn environment(site: &Site<'_>, places: &Places) -> BTreeMap<String, String> {
+pub(super) fn environment(site: &Site<'_>, places: &Places) -> BTreeMap<String, String> {
     node_environment(site.name, places).into_iter().filter(|(key, _)| key == "PATH").collect()
 }
 
 fn containerd(site: &Site<'_>, places: &Places) -> Unit {
     let config = places.folder.path("nodes").join(site.name).join("containerd.toml");
-    let plugin = volatile(site.name, places).join("cni/conf/10-sandbox.conflist");
     let words = [places.program("containerd"), format!("--config={}", config.display())];
+    let mut files = vec![File { path: config, content: containerd_config(site, places) }];
+    files.extend(plugin::bridge_config(site, places));
     let process = Process {
         command: Command::new(words).within(site.name).environment(&environment(site, places)),
-        files: vec![
-            File { path: config, content: containerd_config(site, places) },
-            File { path: plugin, content: plugin_config(site, places) },
-        ],
+        files,
         probe: Probe::Socket(socket(site.name, places)),
     };
     site.unit("containerd", "containerd", Body::Process(process))
@@ -100,31 +95,6 @@ state = "{volatile}/containerd"
         volatile = volatile.display(),
         socket = socket(site.name, places).display(),
     )
-}
-
-/// The reference bridge plugin, with a range of addresses for each family.
-fn plugin_config(site: &Site<'_>, places: &Places) -> String {
-    let index = site.node.index;
-    let ranges: Vec<_> =
-        site.families.iter().map(|f| json!([{"subnet": address::pods(*f, index)}])).collect();
-    let routes: Vec<_> = site.families.iter().map(|f| json!({"dst": address::anywhere(*f)})).collect();
-    let config = json!({
-        "cniVersion": "1.0.0",
-        "name": "sandbox",
-        "plugins": [{
-            "type": "bridge",
-            "bridge": "cni0",
-            "isGateway": true,
-            "hairpinMode": true,
-            "ipam": {
-                "type": "host-local",
-                "dataDir": volatile(site.name, places).join("cni/addresses"),
-                "ranges": ranges,
-                "routes": routes,
-            },
-        }],
-    });
-    format!("{config:#}\n")
 }
 
 fn image(site: &Site<'_>, places: &Places, part: &str, archive: PathBuf) -> Unit {

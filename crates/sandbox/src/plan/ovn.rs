@@ -2,7 +2,7 @@
 
 use super::unit::{Body, Chassis, Command, Probe, Process, Task, Unit};
 use super::{Places, Site};
-use crate::wanted::Datapath;
+use crate::wanted::{Datapath, Plugin};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ fn folder(node: &str, places: &Places) -> PathBuf {
 }
 
 /// A socket in the folder, as `unix:…`.
-fn remote(node: &str, name: &str, places: &Places) -> String {
+pub(super) fn remote(node: &str, name: &str, places: &Places) -> String {
     format!("unix:{}", folder(node, places).join(format!("{name}.sock")).display())
 }
 
@@ -48,8 +48,9 @@ pub(super) fn units(site: &Site<'_>, all: &[Site<'_>], places: &Places) -> Vec<U
         zone.task("bridges", zone.bridges(), "ovs-vswitchd"),
         zone.northd(),
         zone.controller(),
-        zone.chassis(all),
     ]);
+    // Causeway's node role writes the chassis of the other zones itself.
+    units.extend((site.plugin == Plugin::Bridge).then(|| zone.chassis(all)));
     units
 }
 

@@ -9,7 +9,7 @@
 use super::{CONTROL, OUTSIDE};
 use crate::address::{self, node_host, underlay};
 use crate::network::Fact;
-use crate::wanted::{Node, Wanted};
+use crate::wanted::{Node, Plugin, Wanted};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 
@@ -46,8 +46,9 @@ pub(super) fn facts(wanted: &Wanted) -> BTreeSet<Fact> {
         for key in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
             facts.insert(setting(name, key, "1"));
         }
-        // Ways to the pods, for whoever stands outside of the cluster.
-        for (family, place) in wanted.families.iter().flat_map(|f| [(f, CONTROL), (f, OUTSIDE)]) {
+        // Ways to the pods, for whoever stands outside of the cluster. Causeway has no such ways: pods live in overlays.
+        let bridged = wanted.families.iter().filter(|_| wanted.plugin == Plugin::Bridge);
+        for (family, place) in bridged.flat_map(|f| [(f, CONTROL), (f, OUTSIDE)]) {
             facts.insert(route(
                 place,
                 address::pods(*family, node.index),
@@ -76,7 +77,8 @@ fn cable(namespace: &str, cut: bool) -> Vec<Fact> {
     ]
 }
 
-/// What holds once a node's bridge is there: its addresses, and ways to the pods of all other nodes.
+/// What holds once a node's bridge is there: its addresses, its way out, and with the bridge plugin ways to the pods of
+/// all other nodes.
 pub(super) fn on_bridge(name: &str, node: &Node, wanted: &Wanted) -> BTreeSet<Fact> {
     let mut facts = BTreeSet::from([up(name, "br-ex")]);
     for family in &wanted.families {
@@ -84,6 +86,7 @@ pub(super) fn on_bridge(name: &str, node: &Node, wanted: &Wanted) -> BTreeSet<Fa
         facts.insert(Fact::Address { namespace: name.into(), link: "br-ex".into(), address });
         facts.insert(route(name, address::anywhere(*family), underlay(*family, address::OUTSIDE)));
         let others = wanted.nodes.values().filter(|other| other.index != node.index);
+        let others = others.filter(|_| wanted.plugin == Plugin::Bridge);
         facts.extend(others.map(|other| {
             route(name, address::pods(*family, other.index), underlay(*family, node_host(other.index)))
         }));
