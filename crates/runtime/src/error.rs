@@ -1,0 +1,15 @@
+//! The one error of this crate.
+
+/// What can go wrong before a role runs. Later problems are messages.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each variant says what its fields are")]
+pub enum Error {
+    #[error("the kubeconfig {path} cannot be used: {problem}")]
+    Kubeconfig { path: String, problem: String },
+    #[error("no kubeconfig was given, and this is not inside of a cluster: {0}; write --kubeconfig")]
+    InCluster(String),
+    #[error("the Kubernetes client cannot be made: {0}")]
+    Client(String),
+    #[error("the address {address} for metrics cannot be used: {problem}")]
+    Listen { address: String, problem: std::io::Error },
+}

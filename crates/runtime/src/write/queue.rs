@@ -1,0 +1,228 @@
+//! Which write goes when. No sockets: the time is an argument.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Ended, Priority, Request, Target};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LAST_PAUSE: Duration = Duration::from_secs(30);
+
+type Key = (Target, &'static str);
+
+struct Waiting {
+    request: Request,
+    order: u64,
+    failures: u32,
+    not_before: Option<Instant>,
+}
+
+/// Writes that wait.
+pub(super) struct Queue {
+    most: usize,
+    in_flight: usize,
+    count: u64,
+    waiting: HashMap<Key, Waiting>,
+    ready: BTreeSet<(Priority, u64, Key)>,
+    later: BTreeMap<(Instant, u64), Key>,
+    /// Objects with a write in flight, and how often the part that is in flight has failed.
+    busy: HashMap<Target, (Key, u32)>,
+    /// Keys that are due but whose object is busy.
+    blocked: HashMap<Target, HashSet<Key>>,
+}
+
+impl Queue {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most,
+            in_flight: 0,
+            count: 0,
+            waiting: HashMap::new(),
+            ready: BTreeSet::new(),
+            later: BTreeMap::new(),
+            busy: HashMap::new(),
+            blocked: HashMap::new(),
+        }
+    }
+
+    /// Puts a write in. One that waits for the same part gives way and leaves its place and its pause.
+    pub(super) fn put(&mut self, request: Request) {
+        let key = (request.target.clone(), request.part);
+        if let Some(waiting) = self.waiting.get_mut(&key) {
+            if waiting.not_before.is_none() && waiting.request.priority != request.priority {
+                self.ready.remove(&(waiting.request.priority, waiting.order, key.clone()));
+                self.ready.insert((request.priority, waiting.order, key));
+            }
+            waiting.request = request;
+            return;
+        }
+        self.insert(key, request, 0, None);
+    }
+
+    fn insert(&mut self, key: Key, request: Request, failures: u32, not_before: Option<Instant>) {
+        self.count += 1;
+        let order = self.count;
+        match not_before {
+            Some(moment) => {
+                self.later.insert((moment, order), key.clone());
+            }
+            None => {
+                self.ready.insert((request.priority, order, key.clone()));
+            }
+        }
+        self.waiting.insert(key, Waiting { request, order, failures, not_before });
+    }
+
+    /// The writes that go now. They count as in flight until they have ended.
+    pub(super) fn due(&mut self, now: Instant) -> Vec<Request> {
+        self.wake(now);
+        let mut due = Vec::new();
+        while self.in_flight < self.most {
+            let Some((_, _, key)) = self.ready.pop_first() else { break };
+            if self.busy.contains_key(&key.0) {
+                self.blocked.entry(key.0.clone()).or_default().insert(key);
+                continue;
+            }
+            if let Some(waiting) = self.waiting.remove(&key) {
+                self.in_flight += 1;
+                self.busy.insert(key.0.clone(), (key, waiting.failures));
+                due.push(waiting.request);
+            }
+        }
+        due
+    }
+
+    fn wake(&mut self, now: Instant) {
+        while let Some(entry) = self.later.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let key = entry.remove();
+            if let Some(waiting) = self.waiting.get_mut(&key) {
+                waiting.not_before = None;
+                self.ready.insert((waiting.request.priority, waiting.order, key));
+            }
+        }
+    }
+
+    /// When the next write is due that waits for a time.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.later.first_key_value().map(|((moment, _), _)| *moment)
+    }
+
+    /// A write has ended; one that failed waits, unless a newer value took its place meanwhile: that one waits then.
+    pub(super) fn ended(&mut self, request: &Request, ended: &Ended, now: Instant) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let failures = self.busy.remove(&request.target).map_or(0, |(_, failures)| failures);
+        for key in self.blocked.remove(&request.target).unwrap_or_default() {
+            if let Some(waiting) = self.waiting.get(&key) {
+                self.ready.insert((waiting.request.priority, waiting.order, key));
+            }
+        }
+        if matches!(ended, Ended::Failed(_)) {
+            let failures = failures + 1;
+            let key = (request.target.clone(), request.part);
+            let value = self.take(&key).unwrap_or_else(|| request.clone());
+            self.insert(key, value, failures, Some(now + pause(failures)));
+        }
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Request> {
+        let waiting = self.waiting.remove(key)?;
+        self.ready.remove(&(waiting.request.priority, waiting.order, key.clone()));
+        if let Some(moment) = waiting.not_before {
+            self.later.remove(&(moment, waiting.order));
+        }
+        Some(waiting.request)
+    }
+}
+
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LAST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{Action, Kind};
+    use super::*;
+
+    fn request(kind: Kind, name: &str, part: &'static str, token: u64) -> Request {
+        let priority = if kind == Kind::Pod { Priority::Pod } else { Priority::Status };
+        let target = Target { kind, namespace: None, name: name.into() };
+        Request {
+            target,
+            part,
+            priority,
+            action: Action::Merge { subresource: None, body: json!({}) },
+            token,
+        }
+    }
+
+    fn tokens(requests: &[Request]) -> Vec<u64> {
+        requests.iter().map(|request| request.token).collect()
+    }
+
+    #[test]
+    fn pods_first_then_in_the_order_they_came() {
+        let mut queue = Queue::new(10);
+        queue.put(request(Kind::Node, "a", "status", 1));
+        queue.put(request(Kind::Pod, "b", "networks", 2));
+        queue.put(request(Kind::Node, "c", "status", 3));
+        queue.put(request(Kind::Pod, "d", "networks", 4));
+        assert_eq!(tokens(&queue.due(Instant::now())), [2, 4, 1, 3]);
+    }
+
+    #[test]
+    fn the_last_value_wins_and_an_object_has_one_write_in_flight() {
+        let now = Instant::now();
+        let mut queue = Queue::new(10);
+        queue.put(request(Kind::Pod, "a", "networks", 1));
+        queue.put(request(Kind::Pod, "a", "networks", 2));
+        let first = queue.due(now);
+        assert_eq!(tokens(&first), [2]);
+        queue.put(request(Kind::Pod, "a", "networks", 3));
+        queue.put(request(Kind::Pod, "a", "other", 4));
+        assert_eq!(queue.due(now), []);
+        queue.ended(&first[0], &Ended::Done, now);
+        let second = queue.due(now);
+        assert_eq!(tokens(&second), [3]);
+        queue.ended(&second[0], &Ended::Done, now);
+        assert_eq!(tokens(&queue.due(now)), [4]);
+    }
+
+    #[test]
+    fn a_failed_write_waits_longer_each_time_and_takes_the_newest_value() {
+        let start = Instant::now();
+        let mut queue = Queue::new(10);
+        queue.put(request(Kind::Pod, "a", "networks", 1));
+        let first = queue.due(start);
+        queue.ended(&first[0], &Ended::Failed("no".into()), start);
+        assert_eq!(queue.next_due(), Some(start + Duration::from_millis(100)));
+        queue.put(request(Kind::Pod, "a", "networks", 2));
+        assert_eq!(queue.due(start), []);
+        let again = start + Duration::from_millis(100);
+        let second = queue.due(again);
+        assert_eq!(tokens(&second), [2]);
+        queue.put(request(Kind::Pod, "a", "networks", 3));
+        queue.ended(&second[0], &Ended::Failed("no".into()), again);
+        assert_eq!(queue.next_due(), Some(again + Duration::from_millis(200)));
+        assert_eq!(tokens(&queue.due(again + Duration::from_millis(200))), [3]);
+    }
+
+    #[test]
+    fn what_is_gone_is_not_tried_again() {
+        let now = Instant::now();
+        let mut queue = Queue::new(1);
+        queue.put(request(Kind::Pod, "a", "networks", 1));
+        queue.put(request(Kind::Pod, "b", "networks", 2));
+        let first = queue.due(now);
+        assert_eq!(tokens(&first), [1], "one in flight at most");
+        queue.ended(&first[0], &Ended::NotFound, now);
+        assert_eq!(tokens(&queue.due(now)), [2]);
+        assert_eq!(queue.next_due(), None);
+    }
+}
