@@ -90,6 +90,10 @@ fn kill_from_outside(sandbox: &Sandbox, part: &str) {
     let pattern = format!("internal {part} ");
     let mark = sandbox.folder().root().display().to_string();
     let ours = |pid: &str| {
+        // `unshare`, which starts the first process, has the same words.
+        if std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim() != "causeway" {
+            return false;
+        }
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         String::from_utf8_lossy(&environment).split('\0').any(|word| word.ends_with(&mark))
     };

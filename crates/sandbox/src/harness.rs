@@ -4,7 +4,7 @@ mod background;
 mod matrix;
 
 pub use background::Background;
-pub use matrix::Matrix;
+pub use matrix::{Matrix, Probe};
 
 use crate::address::Family;
 use crate::cli::{Request, bring_up, load, on_node, remove, remove_node, settle, wait_settled};
@@ -136,7 +136,12 @@ impl Sandbox {
 
     /// Who reaches whom, all at once.
     pub fn matrix(&self, pods: &[&str]) -> Result<Matrix> {
-        matrix::measure(self, pods)
+        self.matrix_with(pods, &[Probe::Http])
+    }
+
+    /// Who reaches whom, in several ways.
+    pub fn matrix_with(&self, pods: &[&str], probes: &[Probe]) -> Result<Matrix> {
+        matrix::measure(self, pods, probes)
     }
 
     /// Asks until there is an answer. A failure while asking is not the end: it is shown when the time is over.
@@ -268,6 +273,11 @@ impl Pod<'_> {
     pub fn exec(&self, words: &[&str]) -> Result<String> {
         let start = ["exec", "--namespace", &self.namespace, &self.name, "--"];
         self.sandbox.kubectl(&[&start, words].concat())
+    }
+
+    /// Its addresses on its primary network.
+    pub fn addresses(&self) -> Result<Vec<String>> {
+        Ok(matrix::addresses(&self.object()?))
     }
 
     /// The pod as the API server has it.

@@ -2,6 +2,8 @@
 
 use super::Sandbox;
 use crate::error::{Error, Result};
+use causeway_api::annotations::keys::POD_NETWORKS;
+use causeway_api::annotations::{Annotation as _, PodNetworks, PodRole};
 use comfy_table::{Table, presets};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +44,20 @@ impl Matrix {
         self.cells.values().all(|cell| cell.is_full())
     }
 
+    /// Whether any address of a pod answers another one.
+    pub fn leaks(&self, from: &str, to: &str) -> bool {
+        self.cells.get(&(from.to_owned(), to.to_owned())).is_some_and(|cell| cell.answered > 0)
+    }
+
+    /// The pairs that are not as they should be: all or nothing.
+    pub fn wrong(&self, should: impl Fn(&str, &str) -> bool) -> Vec<String> {
+        let wrong = |((from, to), cell): (&(String, String), &Cell)| {
+            let right = if should(from, to) { cell.is_full() } else { cell.answered == 0 };
+            (!right).then(|| format!("{from} -> {to}: {}/{}", cell.answered, cell.asked))
+        };
+        self.cells.iter().filter_map(wrong).collect()
+    }
+
     /// The pairs that reach each other on all addresses.
     pub fn pairs(&self) -> BTreeSet<(&str, &str)> {
         let full = self.cells.iter().filter(|(_, cell)| cell.is_full());
@@ -65,6 +81,40 @@ impl fmt::Display for Matrix {
     }
 }
 
+/// How one pod asks another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// A TCP connection to the server of the tool image, which says its name.
+    Http,
+    /// A datagram to the same server.
+    Udp,
+    /// An ICMP echo. Nobody says a name: where two networks have the same addresses it tells nothing.
+    Ping,
+    /// An ICMP echo of 4,000 bytes, which travels in several packets.
+    LargePing,
+}
+
+impl Probe {
+    /// All of them.
+    pub const ALL: [Probe; 4] = [Probe::Http, Probe::Udp, Probe::Ping, Probe::LargePing];
+
+    /// A shell command that asks an address and prints who answered.
+    fn command(self, address: &str) -> String {
+        let url = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+        match self {
+            Probe::Http => format!("curl -sg -m {PATIENCE} 'http://{url}:8080/hostname'"),
+            Probe::Udp => format!("echo hostname | nc -u -w {PATIENCE} {address} 8081"),
+            Probe::Ping => format!("ping -c 1 -W {PATIENCE} {address} >/dev/null && echo {ANYBODY}"),
+            Probe::LargePing => {
+                format!("ping -c 1 -W {PATIENCE} -s 4000 {address} >/dev/null && echo {ANYBODY}")
+            }
+        }
+    }
+}
+
+/// What stands for an answer that names nobody.
+const ANYBODY: &str = "?";
+
 /// A pod with its addresses.
 struct Target {
     pod: String,
@@ -72,10 +122,11 @@ struct Target {
     addresses: Vec<String>,
 }
 
-pub(super) fn measure(sandbox: &Sandbox, pods: &[&str]) -> Result<Matrix> {
+pub(super) fn measure(sandbox: &Sandbox, pods: &[&str], probes: &[Probe]) -> Result<Matrix> {
     let targets = targets(sandbox, pods)?;
     let asked: Vec<Result<_>> = thread::scope(|scope| {
-        let threads: Vec<_> = pods.iter().map(|from| scope.spawn(|| ask(sandbox, from, &targets))).collect();
+        let ask = |from| ask(sandbox, from, &targets, probes);
+        let threads: Vec<_> = pods.iter().map(|from| scope.spawn(move || ask(from))).collect();
         let ended = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -101,45 +152,57 @@ fn target(sandbox: &Sandbox, pod: &str, all: &[Value]) -> Result<Target> {
         object["metadata"]["namespace"] == wanted.namespace && object["metadata"]["name"] == wanted.name
     });
     let object = found.ok_or_else(|| Error::Request(format!("there is no pod {}", wanted.full_name())))?;
-    let addresses = object["status"]["podIPs"].as_array().cloned().unwrap_or_default();
-    let addresses = addresses.iter().filter_map(|address| address["ip"].as_str().map(str::to_owned));
-    Ok(Target { pod: pod.to_owned(), name: wanted.name, addresses: addresses.collect() })
+    Ok(Target { pod: pod.to_owned(), name: wanted.name, addresses: addresses(object) })
+}
+
+/// The addresses by which a pod is meant to be reached: those on its primary network.
+pub(super) fn addresses(pod: &Value) -> Vec<String> {
+    let text = pod["metadata"]["annotations"][POD_NETWORKS].as_str().unwrap_or_default();
+    let networks = PodNetworks::parse(text).unwrap_or_default().0;
+    let primary = networks.into_values().find(|network| network.role == Some(PodRole::Primary));
+    if let Some(primary) = primary {
+        return primary.ip_addresses.iter().map(|address| address.addr().to_string()).collect();
+    }
+    let addresses = pod["status"]["podIPs"].as_array().cloned().unwrap_or_default();
+    addresses.iter().filter_map(|address| address["ip"].as_str().map(str::to_owned)).collect()
 }
 
 type Row = Vec<((String, String), Cell)>;
 
 /// All others, from one pod. The name in the answer tells a pod from another one with the same address.
-fn ask(sandbox: &Sandbox, from: &str, targets: &[Target]) -> Result<Row> {
+fn ask(sandbox: &Sandbox, from: &str, targets: &[Target], probes: &[Probe]) -> Result<Row> {
     let others: Vec<&Target> = targets.iter().filter(|target| target.pod != from).collect();
-    let addresses: Vec<&str> = others.iter().flat_map(|t| t.addresses.iter().map(String::as_str)).collect();
-    let answers = parse(&sandbox.pod(from).exec(&["sh", "-c", &script(&addresses)])?);
+    let questions: Vec<String> = others
+        .iter()
+        .flat_map(|target| &target.addresses)
+        .flat_map(|address| probes.iter().map(|probe| probe.command(address)))
+        .collect();
+    let answers = parse(&sandbox.pod(from).exec(&["sh", "-c", &script(&questions)])?);
     let mut at = 0;
     let mut row = Row::new();
     for target in others {
-        let places = at..at + target.addresses.len();
+        let places = at..at + target.addresses.len() * probes.len();
         at = places.end;
+        let is_it = |answer: &String| *answer == target.name || answer == ANYBODY;
         let cell = Cell {
             asked: places.len(),
-            answered: places.filter(|place| answers.get(place) == Some(&target.name)).count(),
+            answered: places.filter(|place| answers.get(place).is_some_and(is_it)).count(),
         };
         row.push(((from.to_owned(), target.pod.clone()), cell));
     }
     Ok(row)
 }
 
-/// Asks all addresses in parallel; each answer goes to a file with the number of its address.
-fn script(addresses: &[&str]) -> String {
-    let url =
-        |address: &&str| if address.contains(':') { format!("[{address}]") } else { (*address).to_owned() };
-    let asks: Vec<String> = addresses
+/// Asks all questions in parallel; each answer goes to a file with the number of its question.
+fn script(questions: &[String]) -> String {
+    let asks: Vec<String> = questions
         .iter()
         .enumerate()
-        .map(|(place, address)| format!("-o $d/{place} 'http://{}:8080/hostname'", url(address)))
+        .map(|(place, question)| format!("({question}) >$d/{place} 2>/dev/null </dev/null &\n"))
         .collect();
     format!(
-        "d=$(mktemp -d); curl -sgZ --parallel-immediate --parallel-max 100 -m {PATIENCE} {}; \
-         for f in $d/*; do [ -e $f ] && echo \"${{f##*/}} $(cat $f)\"; done; rm -r $d",
-        asks.join(" ")
+        "d=$(mktemp -d)\n{}wait\nfor f in $d/*; do [ -s $f ] && echo \"${{f##*/}} $(cat $f)\"; done; rm -r $d",
+        asks.concat()
     )
 }
 
@@ -169,6 +232,18 @@ mod tests {
     #[test]
     fn answers_are_told_apart_by_number() {
         assert_eq!(parse("0 a\n12 b\n"), BTreeMap::from([(0, "a".into()), (12, "b".into())]));
-        assert!(script(&["10.0.0.1", "fd00::1"]).contains("-o $d/1 'http://[fd00::1]:8080/hostname'"));
+        let questions = ["10.0.0.1", "fd00::1"].map(|address| Probe::Http.command(address));
+        assert!(script(&questions).contains("'http://[fd00::1]:8080/hostname') >$d/1 "));
+    }
+
+    #[test]
+    fn a_pod_is_reached_on_its_primary_network() {
+        let networks = r#"{"default":{"ip_addresses":["10.244.0.3/24"],"mac_address":"0a:58:0a:f4:00:03","role":"infrastructure-locked"},
+            "blue/net":{"ip_addresses":["10.0.0.3/24","fd00::3/64"],"mac_address":"0a:58:0a:00:00:03","role":"primary"}}"#;
+        let status = serde_json::json!({"podIPs": [{"ip": "10.244.0.3"}]});
+        let pod =
+            serde_json::json!({"metadata": {"annotations": {POD_NETWORKS: networks}}, "status": status});
+        assert_eq!(addresses(&pod), ["10.0.0.3", "fd00::3"]);
+        assert_eq!(addresses(&serde_json::json!({"status": status})), ["10.244.0.3"]);
     }
 }
