@@ -6,5 +6,6 @@
 pub mod connect;
 mod error;
 pub mod record;
+pub mod zone;
 
 pub use error::{Error, Result};

@@ -5,8 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use causeway_types::{Cidr, Mac};
+use causeway_model::zone::{Rendering, Zone};
+use causeway_types::{Cidr, Mac, NetworkName, management_port_device};
 use ipnet::IpNet;
+
+/// The bridge that ovn-controller keeps.
+const INTEGRATION_BRIDGE: &str = "br-int";
 
 /// What shall be on the node.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -50,4 +54,33 @@ pub struct HostRoute {
     pub via: IpAddr,
     /// Through which device.
     pub device: String,
+}
+
+/// What shall be on the node of a zone.
+///
+/// # Errors
+/// Why that is not known: what is there stays.
+pub fn host(zone: &Zone) -> Result<HostPlan, String> {
+    let here = zone.here().map_err(|problem| problem.message)?;
+    let net = match zone.rendering(&NetworkName::default_network()) {
+        Some(Rendering::Rendered(active)) => active,
+        Some(Rendering::Broken(problem)) => return Err(problem.message.clone()),
+        _ => return Err("the default network is not known".into()),
+    };
+    let device = management_port_device(net.id);
+    let addresses: BTreeSet<IpNet> = net.legs.iter().map(|leg| leg.management).collect();
+    let mac = Mac::from_interfaces(net.legs.iter().map(|leg| &leg.management))
+        .ok_or("the default network has no subnets")?;
+    let port = OvsPort {
+        bridge: INTEGRATION_BRIDGE.into(),
+        iface_id: net.names.management_port(here.name),
+        external_ids: BTreeMap::new(),
+    };
+    let routes = net.legs.iter().flat_map(|leg| {
+        let route = |dest: &Cidr| HostRoute { dest: *dest, via: leg.gateway.addr(), device: device.clone() };
+        leg.subnets.iter().map(route).collect::<Vec<_>>()
+    });
+    let routes = routes.collect();
+    let link = HostLink { mac, mtu: net.mtu, addresses, ovs: Some(port) };
+    Ok(HostPlan { links: BTreeMap::from([(device, link)]), routes })
 }

@@ -81,6 +81,8 @@ pub(crate) const EXTERNAL_IDS: (&str, Keys) = (
             "name",
             "direction",
             "ip-family",
+            "physical_ip",
+            "physical_ips",
         ],
     },
 );

@@ -77,14 +77,13 @@ const LOAD_BALANCER_OPTIONS: Keys = names(&[
     "template",
 ]);
 
+// northd writes some options itself, such as `max_tunid` and `svc_monitor_mac`: those are never ours.
 const GLOBAL_OPTIONS: Keys = names(&[
     "bfd-min-rx",
     "e2e_timestamp",
     "ignore_lsp_down",
-    "max_tunid",
     "northd-backoff-interval-ms",
     "northd_probe_interval",
-    "svc_monitor_mac",
     "use_ct_inv_match",
     "use_logical_dp_groups",
 ]);

@@ -1,0 +1,112 @@
+//! What all networks share: limits on what OVN's controllers must handle, meters, the name of the zone.
+
+use causeway_model::zone::Zone;
+use causeway_ovn::generated::nb;
+use causeway_ovn::{Planned, Str, path, reference};
+
+use crate::row::map;
+
+/// The slice of all this.
+pub(crate) const SLICE: &str = "zone:common:";
+
+/// Protocols whose packets go to a controller, and would drown it without a limit.
+const LIMITED: [&str; 9] = [
+    "arp",
+    "arp-resolve",
+    "bfd",
+    "event-elb",
+    "icmp4-error",
+    "icmp6-error",
+    "reject",
+    "svc-monitor",
+    "tcp-reset",
+];
+/// Packets per second of each.
+const RATE: i64 = 25;
+/// Log lines per second.
+const LOG_RATE: i64 = 20;
+/// The meter of every ACL's log.
+pub(crate) const ACL_METER: &str = "acl-logging";
+
+/// The path of the limits that routers name.
+pub(crate) fn copp() -> Str {
+    path::join(["zone", "common", "copp"])
+}
+
+pub(crate) fn rows(zone: &Zone) -> Vec<Planned> {
+    let limiter = |protocol: &str| format!("{protocol}-rate-limiter");
+    let copp_row = nb::Copp {
+        name: "ovnkube-default".into(),
+        meters: map(LIMITED.map(|protocol| (protocol, limiter(protocol)))),
+        ..Default::default()
+    };
+    let global = nb::NbGlobal { name: zone.config().node.as_str().into(), ..Default::default() };
+    let mut rows = vec![
+        Planned::new(copp(), copp_row),
+        Planned::adopt(path::join(["zone", "common", "global"]), global),
+    ];
+    rows.extend(LIMITED.into_iter().flat_map(|protocol| meter(&limiter(protocol), RATE)));
+    rows.extend(meter(ACL_METER, LOG_RATE));
+    rows
+}
+
+/// A meter and its one band, which cannot be without each other.
+fn meter(name: &str, rate: i64) -> [Planned; 2] {
+    let at = path::join(["zone", "common", "meter", name]);
+    let band_at = path::join(["zone", "common", "meter", name, "band"]);
+    let band = nb::MeterBand { action: "drop".into(), rate, ..Default::default() };
+    let meter = nb::Meter {
+        name: name.into(),
+        fair: Some(true),
+        unit: "pktps".into(),
+        bands: [reference::<nb::MeterBand>(&band_at)].into(),
+        ..Default::default()
+    };
+    [Planned::new(at, meter).bound_to(name), Planned::new(band_at, band).bound_to(name)]
+}
+
+/// A port group by the identity that its name is hashed from.
+pub(crate) fn port_group(controller: &str, kind: &str, name: &str) -> nb::PortGroup {
+    let identity = format!("{controller}:{kind}:{name}");
+    nb::PortGroup {
+        name: causeway_types::hashed_name(&identity).into(),
+        external_ids: map([
+            ("k8s.ovn.org/owner-controller", controller),
+            ("k8s.ovn.org/owner-type", kind),
+            ("k8s.ovn.org/name", name),
+        ]),
+        ..Default::default()
+    }
+}
+
+/// An ACL of the highest tier, as isolation writes them.
+pub(crate) struct Acl<'a> {
+    pub(crate) name: &'a str,
+    /// From the pod, or towards it.
+    pub(crate) outgoing: bool,
+    pub(crate) priority: i64,
+    pub(crate) action: &'a str,
+    pub(crate) matches: String,
+}
+
+impl Acl<'_> {
+    pub(crate) fn row(self) -> nb::Acl {
+        let (direction, word) =
+            if self.outgoing { ("from-lport", "Egress") } else { ("to-lport", "Ingress") };
+        nb::Acl {
+            action: self.action.into(),
+            direction: direction.into(),
+            priority: self.priority,
+            r#match: self.matches.into(),
+            meter: Some(ACL_METER.into()),
+            tier: 0,
+            external_ids: map([
+                ("k8s.ovn.org/owner-controller", "default-network-controller"),
+                ("k8s.ovn.org/owner-type", "UDNIsolation"),
+                ("k8s.ovn.org/name", self.name),
+                ("direction", word),
+            ]),
+            ..Default::default()
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What leads from a network to other nodes: a layer3 network's transit switch, remote ports and routes, and a layer2
+//! network's remote ports on its transit router.
+
+use causeway_api::crd::Topology;
+use causeway_model::zone::There;
+use causeway_ovn::Planned;
+use causeway_ovn::generated::nb;
+use causeway_types::PortKey;
+use ipnet::IpNet;
+
+use crate::row::{Map, Route, addresses, core, ids, map, node, router, set, with};
+use crate::scope::{Result, Scope};
+
+/// The configuration of a switch that spans zones.
+pub(crate) fn spanning(name: &str, key: u32) -> Map {
+    map([
+        ("interconn-ts", name.to_owned()),
+        ("requested-tnl-key", key.to_string()),
+        ("mcast_snoop", "true".into()),
+        ("mcast_querier", "false".into()),
+        ("mcast_flood_unregistered", "true".into()),
+    ])
+}
+
+/// The transit switch and this node's place on it.
+pub(crate) fn transit_switch(scope: &Scope<'_>) -> Result<Vec<Planned>> {
+    let (names, here) = (&scope.net.names, scope.here);
+    let transit = core(scope.name(), &["transit-switch"]);
+    let name = names.transit_switch();
+    let row = nb::LogicalSwitch {
+        other_config: spanning(&name, scope.net.switch_key().get()),
+        name: name.into(),
+        external_ids: ids(scope.net),
+        ..Default::default()
+    };
+    let port_name = names.router_to_transit_switch(here.name);
+    let port = nb::LogicalRouterPort {
+        options: map([("mcast_flood", "true")]),
+        ..scope.router_port(port_name.clone(), &transit_of(scope, here.id)?)
+    };
+    let facing = nb::LogicalSwitchPort {
+        name: names.transit_switch_to_router(here.name).into(),
+        r#type: "router".into(),
+        addresses: set(["router"]),
+        options: map([("router-port", port_name), ("requested-tnl-key", key_of(here.id).to_string())]),
+        external_ids: with(ids(scope.net), [("node", here.name.as_str())]),
+        ..Default::default()
+    };
+    Ok(vec![
+        Planned::new(core(scope.name(), &["router-to-transit"]), port)
+            .within::<nb::LogicalRouter>(&router(scope.name()), "ports"),
+        Planned::new(core(scope.name(), &["transit-to-router"]), facing)
+            .within::<nb::LogicalSwitch>(&transit, "ports"),
+        Planned::new(transit, row),
+    ])
+}
+
+fn key_of(node: causeway_types::NodeId) -> u32 {
+    PortKey::on_transit_switch(node).get()
+}
+
+fn transit_of(scope: &Scope<'_>, node: causeway_types::NodeId) -> Result<Vec<IpNet>> {
+    scope.net.legs.iter().map(|leg| leg.transit_of(node).map_err(|error| scope.fault(error))).collect()
+}
+
+/// Everything of the network that leads to one other node.
+pub(crate) fn rows(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
+    match scope.net.topology {
+        Topology::Layer2 => layer2(scope, there),
+        _ => layer3(scope, there),
+    }
+}
+
+fn layer3(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
+    let (names, name) = (&scope.net.names, scope.name());
+    let at = |rest: &[&str]| node(name, there.name.as_str(), rest);
+    let interfaces = transit_of(scope, there.id)?;
+    let port = nb::LogicalSwitchPort {
+        name: names.transit_switch_to_router(there.name).into(),
+        r#type: "remote".into(),
+        addresses: set([addresses(&interfaces)]),
+        options: map([
+            ("requested-tnl-key", key_of(there.id).to_string()),
+            ("requested-chassis", there.chassis.to_owned()),
+        ]),
+        external_ids: with(ids(scope.net), [("node", there.name.as_str())]),
+        ..Default::default()
+    };
+    let transit = core(name, &["transit-switch"]);
+    let mut rows = vec![Planned::new(at(&["port"]), port).within::<nb::LogicalSwitch>(&transit, "ports")];
+    let subnets = scope.net.subnets_of(there.id).map_err(|error| scope.fault(error))?;
+    for ((leg, subnet), via) in scope.net.legs.iter().zip(subnets).zip(interfaces) {
+        let join = IpNet::from(leg.join_of(there.id).map_err(|error| scope.fault(error))?.addr());
+        for prefix in [subnet.to_string(), join.to_string()] {
+            let path = at(&["route", &prefix]);
+            let route = Route {
+                prefix,
+                next_hop: Some(via.addr()),
+                port: names.router_to_transit_switch(scope.here.name),
+                external_ids: with(ids(scope.net), [("ic-node", there.name.as_str())]),
+                by_source: false,
+            };
+            rows.push(route.planned(path, &router(name)));
+        }
+    }
+    Ok(rows)
+}
+
+/// The transit router's port towards another node's gateway router. Bound to that node's chassis it is what makes the
+/// router span zones.
+fn layer2(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
+    let (names, name) = (&scope.net.names, scope.name());
+    let at = |rest: &[&str]| node(name, there.name.as_str(), rest);
+    let port_name = names.transit_router_to_gateway(there.name);
+    let peers: std::result::Result<Vec<_>, _> =
+        scope.net.legs.iter().map(|leg| leg.peers_of(there.id)).collect();
+    let peers = peers.map_err(|error| scope.fault(error))?;
+    let own: Vec<IpNet> = peers.iter().map(|peers| peers.router).collect();
+    let external_ids = with(ids(scope.net), [("k8s.ovn.org/node", there.name.as_str())]);
+    let port = nb::LogicalRouterPort {
+        options: map([
+            ("requested-tnl-key", PortKey::on_transit_router(there.id).get().to_string()),
+            ("requested-chassis", there.chassis.to_owned()),
+        ]),
+        external_ids: external_ids.clone(),
+        ..scope.router_port(port_name.clone(), &own)
+    };
+    let mut rows =
+        vec![Planned::new(at(&["port"]), port).within::<nb::LogicalRouter>(&router(name), "ports")];
+    for (join, peers) in scope.join_of(there.id)?.into_iter().zip(&peers) {
+        let prefix = join.addr().to_string();
+        let path = at(&["route", &prefix]);
+        let route = Route {
+            prefix,
+            next_hop: Some(peers.gateway.addr()),
+            port: port_name.clone(),
+            external_ids: external_ids.clone(),
+            by_source: false,
+        };
+        rows.push(route.planned(path, &router(name)));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,138 @@
+//! The locked default interface of a pod whose primary network is another one: the node's own probes get in, nothing
+//! else does, and nothing gets out.
+//!
+//! Owns the port group and its ACLs. A pod's port joins the group in the transaction that makes it, and names the
+//! drops as its guards; both are the pod's.
+
+use std::net::IpAddr;
+
+use causeway_api::annotations::{OpenPort, Protocol};
+use causeway_model::zone::Active;
+use causeway_ovn::generated::nb;
+use causeway_ovn::{Planned, Str, path};
+use causeway_types::hashed_name;
+
+use crate::common::{Acl, port_group};
+
+/// The slice of all this.
+pub(crate) const SLICE: &str = "zone:isolation:";
+const DENY: i64 = 1000;
+const ALLOW: i64 = 1001;
+
+fn at(rest: &[&str]) -> Str {
+    path::join(["zone", "isolation"].into_iter().chain(rest.iter().copied()))
+}
+
+/// The group of locked ports.
+pub(crate) fn group() -> Str {
+    at(&["group"])
+}
+
+/// What keeps a locked port shut; it must be there before the port.
+pub(crate) fn guards() -> [Str; 2] {
+    [at(&["acl", "deny-in"]), at(&["acl", "deny-out"])]
+}
+
+fn group_name() -> String {
+    hashed_name("default-network-controller:UDNIsolation:SecondaryPods")
+}
+
+/// The group and its ACLs. The node is known by the address of its management port.
+pub(crate) fn rows(default: &Active) -> Vec<Planned> {
+    let host: Vec<IpAddr> = default.legs.iter().map(|leg| leg.management.addr()).collect();
+    let group_row = port_group("default-network-controller", "UDNIsolation", "SecondaryPods");
+    let (out, into) = (format!("inport == @{}", group_name()), format!("outport == @{}", group_name()));
+    let neighbours = |outgoing: bool| either(host.iter().map(|address| neighbour(*address, outgoing)));
+    let from_host = either(host.iter().map(|address| match address {
+        IpAddr::V4(v4) => format!("ip4.src == {v4}"),
+        IpAddr::V6(v6) => format!("ip6.src == {v6}"),
+    }));
+    let acls = [
+        Acl { name: "deny-out", outgoing: true, priority: DENY, action: "drop", matches: out.clone() },
+        Acl {
+            name: "allow-neighbours-out",
+            outgoing: true,
+            priority: ALLOW,
+            action: "allow",
+            matches: format!("{out} && ({})", neighbours(true)),
+        },
+        Acl { name: "deny-in", outgoing: false, priority: DENY, action: "drop", matches: into.clone() },
+        Acl {
+            name: "allow-neighbours-in",
+            outgoing: false,
+            priority: ALLOW,
+            action: "allow",
+            matches: format!("{into} && ({})", neighbours(false)),
+        },
+        Acl {
+            name: "allow-node-in",
+            outgoing: false,
+            priority: ALLOW,
+            action: "allow-related",
+            matches: format!("{into} && ({from_host})"),
+        },
+    ];
+    let mut rows = vec![Planned::new(group(), group_row)];
+    rows.extend(acls.map(|acl| {
+        let path = at(&["acl", acl.name]);
+        Planned::new(path, acl.row()).within::<nb::PortGroup>(&group(), "acls")
+    }));
+    rows
+}
+
+/// Who has the node's address, asked or answered.
+fn neighbour(host: IpAddr, outgoing: bool) -> String {
+    match (host, outgoing) {
+        (IpAddr::V4(v4), true) => format!("(arp && arp.tpa == {v4})"),
+        (IpAddr::V4(v4), false) => format!("(arp && arp.spa == {v4})"),
+        (IpAddr::V6(v6), true) => format!("(nd && (nd.target == {v6} || ip6.dst == {v6}))"),
+        (IpAddr::V6(v6), false) => format!("(nd && (nd.target == {v6} || ip6.src == {v6}))"),
+    }
+}
+
+fn either(conditions: impl IntoIterator<Item = String>) -> String {
+    conditions.into_iter().collect::<Vec<_>>().join(" || ")
+}
+
+/// What opens some ports of a locked pod to the default network, since its owner wants so. Rows of the pod's slice.
+pub(crate) fn open_ports(name: &str, ports: &[OpenPort], path_of: impl Fn(&str) -> Str) -> Vec<Planned> {
+    if ports.is_empty() {
+        return Vec::new();
+    }
+    let open = either(ports.iter().map(open_port).chain(["arp".into(), "nd".into()]));
+    let acls = [
+        Acl {
+            name: "open-in",
+            outgoing: false,
+            priority: ALLOW,
+            action: "allow-related",
+            matches: format!("outport == \"{name}\" && ({open})"),
+        },
+        Acl {
+            name: "open-out",
+            outgoing: true,
+            priority: ALLOW,
+            action: "allow",
+            matches: format!("inport == \"{name}\" && (arp || nd)"),
+        },
+    ];
+    let planned = |acl: Acl<'_>| {
+        let path = path_of(acl.name);
+        Planned::new(path, acl.row()).within::<nb::PortGroup>(&group(), "acls")
+    };
+    acls.map(planned).into()
+}
+
+fn open_port(open: &OpenPort) -> String {
+    let protocol = match open.protocol {
+        Protocol::Tcp => "tcp",
+        Protocol::Udp => "udp",
+        Protocol::Sctp => "sctp",
+        Protocol::Icmp => "icmp",
+        Protocol::Icmpv6 => "icmp6",
+    };
+    match open.port {
+        Some(port) => format!("{protocol}.dst == {port}"),
+        None => protocol.to_owned(),
+    }
+}

@@ -1,0 +1,147 @@
+//! What the plan of one network looks at, and the rows that both topologies have.
+
+use causeway_model::zone::{Active, Gateway, Here, ZoneConfig};
+use causeway_ovn::generated::nb;
+use causeway_ovn::{Planned, Str, reference};
+use causeway_types::{Mac, NetworkName, NodeId};
+use ipnet::IpNet;
+
+use crate::common::{copp, port_group};
+use crate::row::{Map, addresses, core, gateway_router, ids, map, role_ids, router, set, switch, with};
+
+/// One network on this node.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) net: &'a Active,
+    pub(crate) here: Here<'a>,
+    pub(crate) gateway: Option<&'a Gateway>,
+    pub(crate) config: &'a ZoneConfig,
+}
+
+/// An address could not be computed: said of the network, and the slice stays as it is.
+pub(crate) type Result<T> = std::result::Result<T, String>;
+
+impl<'a> Scope<'a> {
+    pub(crate) fn name(&self) -> &'a NetworkName {
+        self.net.name()
+    }
+
+    /// Whether traffic leaves through the node's own routing tables.
+    pub(crate) fn is_local_gateway(&self) -> bool {
+        self.gateway.is_some_and(|gateway| gateway.local)
+    }
+
+    /// The addresses of a node's gateway router in the join subnets.
+    pub(crate) fn join_of(&self, node: NodeId) -> Result<Vec<IpNet>> {
+        self.net.legs.iter().map(|leg| leg.join_of(node).map_err(|error| self.fault(error))).collect()
+    }
+
+    /// Says an error with the network that it is about.
+    pub(crate) fn fault(&self, error: impl std::fmt::Display) -> String {
+        format!("network {}: {error}", self.name())
+    }
+
+    pub(crate) fn management_addresses(&self) -> Vec<IpNet> {
+        self.net.legs.iter().map(|leg| leg.management).collect()
+    }
+
+    pub(crate) fn management_mac(&self) -> Option<Mac> {
+        Mac::from_interfaces(&self.management_addresses())
+    }
+
+    pub(crate) fn gateway_addresses(&self) -> Vec<IpNet> {
+        self.net.legs.iter().map(|leg| leg.gateway).collect()
+    }
+
+    /// The MTU towards the router, where the node's OVN keeps to it.
+    pub(crate) fn mtu_option(&self) -> Option<(&'static str, String)> {
+        self.here.gateway_mtu.then(|| ("gateway_mtu", self.net.mtu.to_string()))
+    }
+
+    /// The port of the node itself on the switch of its pods.
+    pub(crate) fn management_port(&self) -> Planned {
+        let port = nb::LogicalSwitchPort {
+            name: self.net.names.management_port(self.here.name).into(),
+            addresses: set([addresses(&self.management_addresses())]),
+            external_ids: ids(self.net),
+            ..Default::default()
+        };
+        Planned::new(core(self.name(), &["management-port"]), port)
+            .within::<nb::LogicalSwitch>(&switch(self.name()), "ports")
+            .within::<nb::PortGroup>(&core(self.name(), &["group", "cluster"]), "ports")
+    }
+
+    /// Groups for rules that concern every pod, or every router port, of the network.
+    pub(crate) fn port_groups(&self) -> [Planned; 2] {
+        let controller = self.net.names.controller();
+        [("cluster", "clusterPortGroup"), ("router", "clusterRtrPortGroup")].map(|(part, name)| {
+            let group = port_group(&controller, "Cluster", name);
+            let external_ids = with(group.external_ids, ids(self.net));
+            Planned::new(core(self.name(), &["group", part]), nb::PortGroup { external_ids, ..group })
+        })
+    }
+
+    /// The network's router, with options of its topology.
+    pub(crate) fn router(&self, name: String, options: Map) -> Planned {
+        let row = nb::LogicalRouter {
+            name: name.into(),
+            copp: Some(reference::<nb::Copp>(&copp())),
+            options,
+            external_ids: with(ids(self.net), [("k8s-cluster-router", "yes")]),
+            ..Default::default()
+        };
+        Planned::new(router(self.name()), row)
+    }
+
+    /// The gateway router of this node, with the source of what its load balancers send.
+    pub(crate) fn gateway_router(&self, balanced_from: String) -> Planned {
+        let mut options = map([
+            ("chassis", self.here.chassis),
+            ("always_learn_from_arp_request", "false"),
+            ("dynamic_neigh_routers", "false"),
+            ("mac_binding_age_threshold", "300"),
+        ]);
+        options.insert("lb_force_snat_ip".into(), balanced_from.into());
+        // The default network's gateway is the node's own address: it answers for it, and shares its connection table.
+        let own = if self.net.is_default() { ("snat-ct-zone", "0") } else { ("disable_garp_rarp", "true") };
+        let row = nb::LogicalRouter {
+            name: self.net.names.gateway_router(self.here.name).into(),
+            copp: Some(reference::<nb::Copp>(&copp())),
+            options: with(options, [own]),
+            external_ids: with(role_ids(self.net), self.physical_addresses()),
+            ..Default::default()
+        };
+        Planned::new(gateway_router(self.name()), row)
+    }
+
+    fn physical_addresses(&self) -> Vec<(&'static str, String)> {
+        let Some(gateway) = self.gateway else { return Vec::new() };
+        let own = gateway.addresses.iter().map(|address| address.addr());
+        let masquerade = self.net.legs.iter().filter_map(|leg| leg.pair).map(|pair| pair.gateway_router);
+        let all: Vec<String> = own.chain(masquerade).map(|address| address.to_string()).collect();
+        let first = all.first().cloned().unwrap_or_default();
+        vec![("physical_ip", first), ("physical_ips", all.join(","))]
+    }
+
+    /// Pins the switch behind a router's port to this node: without it every chassis would have a part in it.
+    pub(crate) fn pinned(&self, port: &str, path: &Str) -> Planned {
+        let row = nb::GatewayChassis {
+            name: format!("{port}-{}", self.here.chassis).into(),
+            chassis_name: self.here.chassis.into(),
+            priority: 1,
+            ..Default::default()
+        };
+        Planned::new(format!("{path}:chassis"), row).within::<nb::LogicalRouterPort>(path, "gateway_chassis")
+    }
+
+    /// A port of a router, before its options.
+    pub(crate) fn router_port(&self, name: String, interfaces: &[IpNet]) -> nb::LogicalRouterPort {
+        nb::LogicalRouterPort {
+            name: name.into(),
+            mac: crate::row::mac_of(interfaces),
+            networks: set(interfaces),
+            external_ids: ids(self.net),
+            ..Default::default()
+        }
+    }
+}
