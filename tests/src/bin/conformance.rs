@@ -49,12 +49,16 @@ fn one_of(names: &BTreeSet<&str>) -> String {
 }
 
 fn run(sandbox: &Sandbox, focus: &str) -> Result<PathBuf> {
-    let report = sandbox.folder().root().join("conformance.json");
-    let log = std::fs::File::create(sandbox.folder().root().join("conformance.log"))?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/conformance");
+    std::fs::create_dir_all(&folder)?;
+    let report = folder.join("report.json");
+    let log = std::fs::File::create(folder.join("log"))?;
+    println!("running the specs; each step is in target/conformance/log");
     // Its exit code says that something failed; the report says what.
     Command::new(Programs::find().program("e2e.test"))
         .arg(format!("--kubeconfig={}", sandbox.folder().kubeconfig().display()))
         .args(["--provider=skeleton", "--minStartupPods=0", "--node-os-distro=debian"])
+        .args(["--ginkgo.timeout=60m", "--ginkgo.poll-progress-after=60s", "--ginkgo.no-color"])
         .arg(format!("--ginkgo.focus={focus}"))
         .arg(format!("--ginkgo.json-report={}", report.display()))
         .stdin(Stdio::null())
