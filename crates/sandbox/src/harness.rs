@@ -17,6 +17,7 @@ use crate::plan::unit::Command;
 use crate::programs::Programs;
 use crate::supervisor::status::Status;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -119,12 +120,25 @@ impl Sandbox {
 
     /// Starts pods with the tool image, each on a node, and waits until they are ready: `("blue/a", "n1")`.
     pub fn start_pods(&self, pods: &[(&str, &str)]) -> Result<()> {
+        self.make_namespaces(pods.iter().map(|(pod, _)| self.pod(pod).namespace).collect())?;
         let manifests: Vec<String> = pods.iter().map(|(pod, node)| self.pod(pod).manifest(node)).collect();
         let manifests = manifests.join("---\n");
         // A namespace takes no pods before its service account is there.
         self.wait_for("pods to be accepted", || self.apply(&manifests).map(Some))?;
         for (pod, _) in pods {
             self.pod(pod).wait_ready()?;
+        }
+        Ok(())
+    }
+
+    /// Namespaces that are there keep their labels.
+    fn make_namespaces(&self, wanted: BTreeSet<String>) -> Result<()> {
+        let there = self.get(&["namespaces"])?;
+        let there = there["items"].as_array().cloned().unwrap_or_default();
+        for name in wanted {
+            if !there.iter().any(|namespace| namespace["metadata"]["name"] == name.as_str()) {
+                self.kubectl(&["create", "namespace", &name])?;
+            }
         }
         Ok(())
     }
@@ -298,9 +312,7 @@ impl Pod<'_> {
     fn manifest(&self, node: &str) -> String {
         let Pod { namespace, name, .. } = self;
         format!(
-            r#"{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{namespace}"}}}}
----
-apiVersion: v1
+            r#"apiVersion: v1
 kind: Pod
 metadata: {{name: {name}, namespace: {namespace}}}
 spec:

@@ -1,0 +1,135 @@
+//! User-defined networks from the manifest to two pods that talk, and one that can't listen.
+#![cfg(feature = "e2e")]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_tests::shared;
+
+const NETWORKS: &str = include_str!("manifests/networks.yaml");
+
+/// Each pod with its node and its network.
+const PODS: [(&str, &str, &str); 14] = [
+    ("blue-one/a", "n1", "blue"),
+    ("blue-one/b", "n2", "blue"),
+    ("blue-two/c", "n3", "blue"),
+    ("green/a", "n1", "green"),
+    ("green/b", "n2", "green"),
+    ("green/c", "n3", "green"),
+    ("twin-one/a", "n1", "twin-one"),
+    ("twin-one/b", "n2", "twin-one"),
+    ("twin-two/a", "n1", "twin-two"),
+    ("twin-two/b", "n3", "twin-two"),
+    ("red/a", "n2", "red"),
+    ("red/b", "n3", "red"),
+    ("plain/a", "n1", "default"),
+    ("plain/b", "n3", "default"),
+];
+
+fn network(pod: &str) -> &'static str {
+    PODS.iter().find(|(name, ..)| *name == pod).unwrap().2
+}
+
+fn start(sandbox: &Sandbox) -> Vec<&'static str> {
+    sandbox.apply(NETWORKS).unwrap();
+    sandbox.start_pods(&PODS.map(|(pod, node, _)| (pod, node))).unwrap();
+    PODS.map(|(pod, ..)| pod).to_vec()
+}
+
+/// Inside a network everyone reaches everyone; between networks, and to and from the default network, no one: also
+/// where two networks have the same subnet. The pods' readiness probes have passed before.
+#[test]
+fn islands_are_islands() {
+    let sandbox = shared();
+    let pods = start(sandbox);
+    // The first packets of a tunnel may be lost while it learns its neighbour.
+    let wrong = sandbox.wait_for("everybody to reach his own", || {
+        let matrix = sandbox.matrix_with(&pods, &[Probe::Http, Probe::Udp])?;
+        let missing = pods.iter().flat_map(|from| pods.iter().map(move |to| (*from, *to)));
+        let missing = missing.filter(|(from, to)| from != to && network(from) == network(to));
+        let whole = missing.into_iter().all(|(from, to)| matrix.reaches(from, to));
+        println!("{matrix}");
+        Ok(whole.then(|| matrix.wrong(|from, to| network(from) == network(to))))
+    });
+    assert_eq!(wrong.unwrap(), [""; 0]);
+
+    for name in ["blue", "green", "twin-one", "twin-two", "red", "default"] {
+        let members: Vec<&str> = pods.iter().copied().filter(|pod| network(pod) == name).collect();
+        let whole = || Ok(sandbox.matrix_with(&members, &Probe::ALL)?.is_full().then_some(()));
+        sandbox.wait_for(&format!("all packets to pass in {name}"), whole).unwrap();
+    }
+    // Echoes name nobody, so networks with the same addresses are left out.
+    let distinct: Vec<&str> = pods.iter().copied().filter(|pod| !pod.starts_with("twin")).collect();
+    let echoes = sandbox.matrix_with(&distinct, &[Probe::Ping]).unwrap();
+    assert_eq!(echoes.wrong(|from, to| network(from) == network(to)), [""; 0], "{echoes}");
+
+    the_default_interface_is_locked(sandbox);
+    twins_have_the_same_addresses(sandbox);
+    a_layer2_gateway_is_one(sandbox);
+    networks_are_told_at_a_glance(sandbox);
+}
+
+/// The address that the kubelet probes is nobody else's way in or out (udn-ovn-cases E11, E14).
+fn the_default_interface_is_locked(sandbox: &Sandbox) {
+    let object = sandbox.pod("blue-one/a").object().unwrap();
+    let locked: Vec<String> = object["status"]["podIPs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|address| address["ip"].as_str().unwrap().to_owned())
+        .collect();
+    for from in ["plain/a", "plain/b", "blue-two/c", "green/a"] {
+        for address in &locked {
+            let reached = sandbox.pod(from).exec(&["ping", "-c1", "-W2", address]);
+            assert!(reached.is_err(), "{from} reaches {address}, the locked address of blue-one/a");
+        }
+    }
+    let plain = sandbox.pod("plain/a").addresses().unwrap();
+    for address in &plain {
+        let out = sandbox.pod("blue-one/a").exec(&["ping", "-c1", "-W2", "-I", "eth0", address]);
+        assert!(out.is_err(), "blue-one/a leaves by its locked interface to {address}");
+    }
+}
+
+fn twins_have_the_same_addresses(sandbox: &Sandbox) {
+    let addresses = |pod: &str| sandbox.pod(pod).addresses().unwrap();
+    let one: Vec<_> = ["twin-one/a", "twin-one/b"].map(addresses).into_iter().collect();
+    let two: Vec<_> = ["twin-two/a", "twin-two/b"].map(addresses).into_iter().collect();
+    let (mut one, mut two) = (one.concat(), two.concat());
+    one.sort();
+    two.sort();
+    assert_eq!(one, two);
+}
+
+/// The gateway's address and MAC are the same from every node (udn-ovn-cases D17).
+fn a_layer2_gateway_is_one(sandbox: &Sandbox) {
+    let mut seen = std::collections::BTreeSet::new();
+    for pod in ["green/a", "green/b", "green/c"] {
+        let script = "ip -4 route show default; ping -c1 -W2 203.203.0.1 >/dev/null; ip neigh show 203.203.0.1; \
+                      ip -6 route show default | sed 's/ expires.*//; s/ hoplimit.*//; s/ pref.*//'";
+        seen.insert(
+            sandbox
+                .pod(pod)
+                .exec(&["sh", "-c", script])
+                .unwrap()
+                .replace(" STALE", " REACHABLE")
+                .replace(" DELAY", " REACHABLE"),
+        );
+    }
+    println!("{seen:?}");
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    let text = seen.first().unwrap();
+    assert!(text.contains("default via 203.203.0.1 dev ovn-udn1"), "{text}");
+    assert!(text.contains("lladdr 0a:58:cb:cb:00:01"), "{text}");
+}
+
+fn networks_are_told_at_a_glance(sandbox: &Sandbox) {
+    let table = sandbox.kubectl(&["get", "udn,cudn", "-A"]).unwrap();
+    println!("{table}");
+    for words in [
+        &["cudn", "blue", "Layer3", "Primary", "103.103.0.0/16"][..],
+        &["green", "green", "Layer2", "Primary", "203.203.0.0/16"],
+    ] {
+        let line = table.lines().find(|line| words[1..].iter().all(|word| line.contains(word)));
+        assert!(line.is_some(), "{words:?} in:\n{table}");
+    }
+}
