@@ -1,0 +1,64 @@
+//! Every row of every topology and family, with and without a way out of the node, as files to read.
+
+mod support;
+
+use causeway_plan::{Northbound, Southbound};
+use support::check::{assert_golden, show};
+use support::{Ip, cluster};
+
+fn check(topology: &str, prefixes: &[&str]) {
+    for ip in Ip::ALL {
+        for (suffix, gateway) in [("", None), ("-gateway", Some("shared"))] {
+            let zone = cluster(ip, gateway);
+            let text = show(&Northbound::new(&zone), prefixes);
+            assert_golden(&format!("{topology}-{}{suffix}", ip.name()), &text);
+        }
+    }
+    let zone = cluster(Ip::V4, Some("local"));
+    assert_golden(&format!("{topology}-ipv4-local-gateway"), &show(&Northbound::new(&zone), prefixes));
+}
+
+#[test]
+fn the_default_network() {
+    check(
+        "default",
+        &[
+            "zone:",
+            "network:default:",
+            "Load_Balancer_Group:clusterLB",
+            "Load_Balancer_Group:clusterSwitch",
+            "Load_Balancer_Group:clusterRouter",
+            "Static_MAC_Binding:rtoe-GR_n1:",
+        ],
+    );
+}
+
+#[test]
+fn a_layer3_network() {
+    check(
+        "layer3",
+        &[
+            "network:cluster_udn_blue:",
+            "Load_Balancer_Group:cluster_udn_blue_",
+            "Static_MAC_Binding:rtoe-GR_cluster_udn_blue_n1:",
+        ],
+    );
+}
+
+#[test]
+fn a_layer2_network() {
+    check(
+        "layer2",
+        &[
+            "network:cluster_udn_green:",
+            "Load_Balancer_Group:cluster_udn_green_",
+            "Static_MAC_Binding:rtoe-GR_cluster_udn_green_n1:",
+        ],
+    );
+}
+
+#[test]
+fn chassis_of_other_nodes() {
+    let zone = cluster(Ip::V4, None);
+    assert_golden("southbound", &show(&Southbound::new(&zone), &["chassis:", "Encap:"]));
+}

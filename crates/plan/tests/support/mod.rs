@@ -1,0 +1,299 @@
+//! A small cluster as records: two nodes, the default network, layer3 networks `blue`, layer2 networks `green`, pods.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+pub mod check;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use causeway_api::intent::ClusterConfig;
+use causeway_model::record::{Nad, Node, ObjectKey, Pod};
+use causeway_model::zone::{DefaultService, Zone, ZoneConfig};
+use causeway_ovn::{Plan, Planned, Planner};
+use causeway_types::{Cidr, NodeId, NodeName};
+use serde_json::{Value, json};
+
+/// Which IP families a cluster and its networks have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ip {
+    V4,
+    V6,
+    Dual,
+}
+
+impl Ip {
+    pub const ALL: [Ip; 3] = [Ip::V4, Ip::V6, Ip::Dual];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Ip::V4 => "ipv4",
+            Ip::V6 => "ipv6",
+            Ip::Dual => "dual",
+        }
+    }
+
+    /// Those of the two that the families need.
+    pub fn pick<T>(self, four: T, six: T) -> Vec<T> {
+        match self {
+            Ip::V4 => vec![four],
+            Ip::V6 => vec![six],
+            Ip::Dual => vec![four, six],
+        }
+    }
+}
+
+pub fn node_name(name: &str) -> NodeName {
+    NodeName::new(name).unwrap()
+}
+
+pub fn key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey { namespace: namespace.parse().unwrap(), name: name.into() }
+}
+
+fn texts(pairs: &[(&str, String)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
+}
+
+/// A node with an id, the chassis `c-<id - 1>` and the address `172.18.0.<id>`.
+pub fn node(name: &str, id: u32) -> Node {
+    Node {
+        name: node_name(name),
+        uid: format!("node-{name}"),
+        created: 0,
+        annotations: texts(&[
+            ("k8s.ovn.org/node-id", id.to_string()),
+            ("k8s.ovn.org/node-chassis-id", format!("c-{}", id - 1)),
+            ("k8s.ovn.org/node-encap-ips", format!("[\"172.18.{}.{}\"]", id / 256, id % 256)),
+        ]),
+        live: true,
+    }
+}
+
+pub fn annotate(mut node: Node, key: &str, text: &str) -> Node {
+    node.annotations.insert(format!("k8s.ovn.org/{key}"), text.into());
+    node
+}
+
+pub fn without(mut node: Node, key: &str) -> Node {
+    node.annotations.remove(&format!("k8s.ovn.org/{key}"));
+    node
+}
+
+/// The node with a gateway on `breth0`.
+pub fn with_gateway(node: Node, ip: Ip, mode: &str) -> Node {
+    let addresses = ip.pick("172.18.0.2/16", "fc00:f853:ccd:e793::2/64");
+    let hops = ip.pick("172.18.0.1", "fc00:f853:ccd:e793::1");
+    let config = json!({"default": {
+        "mode": mode, "bridge-id": "breth0", "interface-id": "breth0_n1", "mac-address": "02:42:ac:12:00:02",
+        "ip-addresses": addresses, "next-hops": hops, "node-port-enable": "true", "vlan-id": "0",
+    }});
+    annotate(node, "l3-gateway-config", &config.to_string())
+}
+
+/// A NAD of a network with an id, as the cluster manager leaves it.
+pub fn nad(nad: &str, network: &str, id: u32, config: Value) -> Nad {
+    let (namespace, name) = nad.split_once('/').unwrap();
+    let mut fields = json!({"cniVersion": "1.1.0", "type": "ovn-k8s-cni-overlay", "role": "primary"});
+    fields["name"] = network.into();
+    fields["netAttachDefName"] = nad.into();
+    for (key, value) in config.as_object().unwrap() {
+        fields[key] = value.clone();
+    }
+    let mut annotations =
+        vec![("k8s.ovn.org/network-name", network.to_owned()), ("k8s.ovn.org/network-id", id.to_string())];
+    if fields["topology"] == "layer2" {
+        annotations.push(("k8s.ovn.org/tunnel-keys", format!("[{},{}]", 16_711_683 + id, 16_715_775 + id)));
+    }
+    Nad {
+        key: key(namespace, name),
+        uid: format!("nad-{nad}"),
+        created: i64::from(id),
+        deleting: false,
+        labels: BTreeMap::new(),
+        annotations: texts(&annotations),
+        finalizers: Vec::new(),
+        controller: None,
+        config: fields.to_string(),
+    }
+}
+
+/// The layer3 network `blue`, id 1, in namespace `ns1`.
+pub fn blue(ip: Ip) -> Nad {
+    let subnets = ip.pick("10.20.0.0/16/24", "fd20::/48/64").join(",");
+    nad("ns1/blue", "cluster_udn_blue", 1, json!({"topology": "layer3", "subnets": subnets}))
+}
+
+/// The layer2 network `green`, id 5, in namespace `ns2`.
+pub fn green(ip: Ip) -> Nad {
+    let subnets = ip.pick("203.203.0.0/16", "2010:100:200::/60").join(",");
+    nad("ns2/green", "cluster_udn_green", 5, json!({"topology": "layer2", "subnets": subnets}))
+}
+
+/// A network of either topology by its number, in a namespace of its own.
+pub fn numbered(id: u32, topology: &str) -> Nad {
+    let subnets = if topology == "layer3" { "10.20.0.0/16/24" } else { "203.203.0.0/16" };
+    let (nad_key, name) = (format!("t{id}/net"), format!("t{id}_net"));
+    nad(&nad_key, &name, id, json!({"topology": topology, "subnets": subnets}))
+}
+
+/// A pod without networks.
+pub fn bare_pod(pod: &str, node: &str) -> Pod {
+    let (namespace, name) = pod.split_once('/').unwrap();
+    Pod {
+        key: key(namespace, name),
+        uid: format!("uid-{name}"),
+        created: 0,
+        node: Some(node_name(node)),
+        host_network: false,
+        finished: false,
+        deleting: false,
+        annotations: BTreeMap::new(),
+    }
+}
+
+/// A pod with these networks: attachment, role, addresses, tunnel id.
+pub fn pod(pod: &str, node: &str, networks: &[(&str, &str, &[&str], Option<u32>)]) -> Pod {
+    let mut entries = serde_json::Map::new();
+    for (attachment, role, addresses, tunnel) in networks {
+        let first: IpAddr = addresses[0].split('/').next().unwrap().parse().unwrap();
+        let mut entry = json!({
+            "ip_addresses": addresses, "role": role, "mac_address": causeway_types::Mac::from_ip(first).to_string(),
+        });
+        if let Some(tunnel) = tunnel {
+            entry["tunnel_id"] = (*tunnel).into();
+        }
+        entries.insert((*attachment).to_owned(), entry);
+    }
+    let mut pod = bare_pod(pod, node);
+    pod.annotations.insert("k8s.ovn.org/pod-networks".into(), Value::Object(entries).to_string());
+    pod
+}
+
+/// A pod of the default network on n1.
+pub fn plain(ip: Ip) -> Pod {
+    let own = ip.pick("10.244.0.3/24", "fd00:10:244::3/64");
+    pod("ns0/plain", "n1", &[("default", "primary", &own, None)])
+}
+
+/// A pod of `blue` on n1.
+pub fn web(ip: Ip) -> Pod {
+    let locked = ip.pick("10.244.0.4/24", "fd00:10:244::4/64");
+    let own = ip.pick("10.20.0.5/24", "fd20::5/64");
+    pod(
+        "ns1/web-0",
+        "n1",
+        &[("default", "infrastructure-locked", &locked, None), ("ns1/blue", "primary", &own, None)],
+    )
+}
+
+/// A pod of `green` on some node, the `n`th.
+pub fn vm(name: &str, node: &str, n: u32, ip: Ip) -> Pod {
+    let (four, six) = (format!("10.244.0.{n}/24"), format!("fd00:10:244::{n}/64"));
+    let locked = ip.pick(four.as_str(), six.as_str());
+    let (four, six) = (format!("203.203.0.{n}/16"), format!("2010:100:200::{n}/60"));
+    let own = ip.pick(four.as_str(), six.as_str());
+    pod(
+        &format!("ns2/{name}"),
+        node,
+        &[("default", "infrastructure-locked", &locked, None), ("ns2/green", "primary", &own, Some(n))],
+    )
+}
+
+pub fn config(ip: Ip) -> ZoneConfig {
+    let cidrs = |four: &str, six: &str| -> Vec<Cidr> {
+        ip.pick(four, six).iter().map(|cidr| cidr.parse().unwrap()).collect()
+    };
+    let cluster = ClusterConfig::new(
+        cidrs("10.244.0.0/16", "fd00:10:244::/48"),
+        cidrs("10.96.0.0/16", "fd00:10:96::/112"),
+        NodeId::new(1001).unwrap(),
+    );
+    let services = [
+        ("default", "kubernetes", "10.96.0.1", "fd00:10:96::1"),
+        ("kube-system", "kube-dns", "10.96.0.10", "fd00:10:96::a"),
+    ];
+    let mut config = ZoneConfig::new(node_name("n1"), cluster);
+    for (namespace, name, four, six) in services {
+        for address in ip.pick(four, six) {
+            config
+                .default_services
+                .push(DefaultService { key: key(namespace, name), address: address.parse().unwrap() });
+        }
+    }
+    config
+}
+
+/// The zone of n1 with n2 beside it, and nothing else yet.
+pub fn two_nodes(ip: Ip, gateway: Option<&str>) -> Zone {
+    let mut zone = Zone::new(config(ip));
+    let here = node("n1", 2);
+    zone.apply_node(&match gateway {
+        Some(mode) => with_gateway(here, ip, mode),
+        None => here,
+    });
+    zone.apply_node(&node("n2", 3));
+    zone
+}
+
+/// The same with the networks and pods of the module's first line.
+pub fn cluster(ip: Ip, gateway: Option<&str>) -> Zone {
+    let mut zone = two_nodes(ip, gateway);
+    zone.apply_nad(&blue(ip));
+    zone.apply_nad(&green(ip));
+    for pod in [plain(ip), web(ip), vm("vm", "n1", 8, ip), vm("far", "n2", 9, ip)] {
+        zone.apply_pod(&pod);
+    }
+    zone
+}
+
+/// All planned rows under a prefix; a held slice is a failure.
+pub fn rows(planner: &dyn Planner, prefix: &str) -> Vec<Planned> {
+    let mut rows = Vec::new();
+    for slice in planner.slices(prefix) {
+        match planner.plan(&slice) {
+            Plan::Rows(planned) => rows.extend(planned),
+            Plan::Absent => {}
+            Plan::Hold(reason) => panic!("{slice} is held: {reason}"),
+        }
+    }
+    rows
+}
+
+/// The one planned row with a name.
+pub fn row(planner: &dyn Planner, table: &str, name: &str) -> Planned {
+    let named = |row: &&Planned| row.meta.name == table && text(row, "name") == name;
+    let all = rows(planner, "");
+    let found: Vec<&Planned> = all.iter().filter(named).collect();
+    assert_eq!(found.len(), 1, "{table} {name}");
+    found[0].clone()
+}
+
+/// A column as a person would write it; empty if it is the default.
+pub fn text(row: &Planned, column: &str) -> String {
+    use causeway_ovsdb_client::ovsdb::{Atom, Datum};
+    let atom = |atom: &Atom| match atom {
+        Atom::String(s) => s.to_string(),
+        Atom::Integer(i) => i.to_string(),
+        Atom::Boolean(b) => b.to_string(),
+        Atom::Uuid(u) => u.to_string(),
+        other => format!("{other:?}"),
+    };
+    match row.column(column) {
+        None => String::new(),
+        Some(Datum::StrMap(pairs)) => {
+            let pairs: Vec<String> = pairs.iter().map(|(k, v)| format!("{k}={v}")).collect();
+            pairs.join(", ")
+        }
+        Some(datum) => datum.atoms().iter().map(atom).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Rows of a table under a prefix, each as these columns.
+pub fn table(planner: &dyn Planner, prefix: &str, table: &str, columns: &[&str]) -> Vec<String> {
+    let of_table = rows(planner, prefix).into_iter().filter(|row| row.meta.name == table);
+    let mut lines: Vec<String> = of_table
+        .map(|row| columns.iter().map(|column| text(&row, column)).collect::<Vec<_>>().join(" | "))
+        .collect();
+    lines.sort();
+    lines
+}
