@@ -1,0 +1,54 @@
+//! What can go wrong on a host.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, with which object.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The namespace cannot be entered: it is gone, or the process may not.
+    #[error("network namespace {}: {source}", path.display())]
+    Namespace {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel refused a request.
+    #[error("{doing}: {source}")]
+    Refused {
+        /// What was asked for.
+        doing: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file under /proc/sys cannot be read or written.
+    #[error("setting {} to {value:?}: {source}", path.display())]
+    Setting {
+        /// The file.
+        path: PathBuf,
+        /// The value.
+        value: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A link of that name belongs to somebody else.
+    #[error("a link named {name} is there already and is not ours; remove it, or have it renamed")]
+    Foreign {
+        /// The link.
+        name: String,
+    },
+    /// There is no such link.
+    #[error("there is no link named {0}")]
+    NoLink(String),
+}
+
+impl Error {
+    /// Whether the namespace is gone, and with it everything in it.
+    pub fn namespace_is_gone(&self) -> bool {
+        matches!(self, Error::Namespace { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}

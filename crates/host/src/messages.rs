@@ -1,0 +1,169 @@
+//! Netlink messages from values, and values from netlink messages.
+
+use crate::host::{PodInterface, Route};
+use causeway_types::{Cidr, Mac};
+use ipnet::IpNet;
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::link::{
+    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::RawFd;
+
+/// A cable whose far end appears in another namespace, with its name and MAC from the first moment.
+pub(crate) fn cable(interface: &PodInterface, namespace: RawFd) -> LinkMessage {
+    let mut peer = LinkMessage::default();
+    peer.attributes = vec![
+        LinkAttribute::IfName(interface.name.clone()),
+        LinkAttribute::Address(interface.mac.bytes().to_vec()),
+        LinkAttribute::Mtu(interface.mtu),
+        LinkAttribute::NetNsFd(namespace),
+    ];
+    let mut message = named(&interface.host_name);
+    message.attributes.extend([
+        LinkAttribute::Mtu(interface.mtu),
+        LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+        ]),
+    ]);
+    message
+}
+
+/// The link of a name, for requests that find it so.
+pub(crate) fn named(name: &str) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    message
+}
+
+/// The link of an index.
+pub(crate) fn indexed(index: u32) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message
+}
+
+pub(crate) fn with_flags(mut message: LinkMessage, flags: LinkFlags) -> LinkMessage {
+    message.header.flags = flags;
+    message.header.change_mask = flags;
+    message
+}
+
+/// An address of a link; without duplicate address detection, since no other port may have it.
+pub(crate) fn address(index: u32, address: &IpNet) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = family(address.addr());
+    message.header.prefix_len = address.prefix_len();
+    message.header.index = index;
+    message.attributes =
+        vec![AddressAttribute::Address(address.addr()), AddressAttribute::Local(address.addr())];
+    if address.addr().is_ipv6() {
+        message.attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+    }
+    message
+}
+
+/// A route in the main table.
+pub(crate) fn route(index: u32, route: &Route, protocol: RouteProtocol) -> RouteMessage {
+    let mut message = RouteMessage::default();
+    message.header.address_family = family(route.dest.base());
+    message.header.destination_prefix_length = route.dest.prefix_len();
+    message.header.table = RouteHeader::RT_TABLE_MAIN;
+    message.header.protocol = protocol;
+    message.header.kind = RouteType::Unicast;
+    message.header.scope = if route.via.is_some() { RouteScope::Universe } else { RouteScope::Link };
+    if route.dest.prefix_len() > 0 {
+        message.attributes.push(RouteAttribute::Destination(route.dest.base().into()));
+    }
+    message.attributes.push(RouteAttribute::Oif(index));
+    if let Some(via) = route.via {
+        message.attributes.push(RouteAttribute::Gateway(via.into()));
+    }
+    message
+}
+
+pub(crate) fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}
+
+/// A link as far as anybody here looks at it.
+#[derive(Clone, Debug)]
+pub(crate) struct SeenLink {
+    pub(crate) index: u32,
+    pub(crate) up: bool,
+    pub(crate) mac: Option<Mac>,
+    pub(crate) mtu: u32,
+    pub(crate) is_cable: bool,
+}
+
+pub(crate) fn seen_link(message: &RouteNetlinkMessage) -> Option<SeenLink> {
+    let RouteNetlinkMessage::NewLink(link) = message else { return None };
+    let up = link.header.flags.contains(LinkFlags::Up);
+    let mut seen = SeenLink { index: link.header.index, up, mac: None, mtu: 0, is_cable: false };
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::Address(bytes) => seen.mac = bytes.as_slice().try_into().ok().map(Mac::new),
+            LinkAttribute::Mtu(mtu) => seen.mtu = *mtu,
+            LinkAttribute::LinkInfo(infos) => {
+                seen.is_cable = infos.contains(&LinkInfo::Kind(InfoKind::Veth));
+            }
+            _ => {}
+        }
+    }
+    Some(seen)
+}
+
+/// The link and the address, but for the kernel's own link-local one.
+pub(crate) fn seen_address(message: &RouteNetlinkMessage) -> Option<(u32, IpNet)> {
+    let RouteNetlinkMessage::NewAddress(seen) = message else { return None };
+    if seen.header.scope == AddressScope::Link && seen.header.family == AddressFamily::Inet6 {
+        return None;
+    }
+    let pick = |local: bool| {
+        seen.attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Local(address) if local => Some(*address),
+            AddressAttribute::Address(address) if !local => Some(*address),
+            _ => None,
+        })
+    };
+    let address = pick(true).or_else(|| pick(false))?;
+    Some((seen.header.index, IpNet::new(address, seen.header.prefix_len).ok()?))
+}
+
+/// The link, who made the route, and the route, if it is an ordinary one of the main table.
+pub(crate) fn seen_route(message: &RouteNetlinkMessage) -> Option<(u32, RouteProtocol, Route)> {
+    let RouteNetlinkMessage::NewRoute(seen) = message else { return None };
+    if seen.header.table != RouteHeader::RT_TABLE_MAIN || seen.header.kind != RouteType::Unicast {
+        return None;
+    }
+    let mut index = None;
+    let mut via = None;
+    let mut dest = if seen.header.address_family == AddressFamily::Inet {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    } else {
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+    };
+    for attribute in &seen.attributes {
+        match attribute {
+            RouteAttribute::Oif(oif) => index = Some(*oif),
+            RouteAttribute::Gateway(address) => via = plain(address),
+            RouteAttribute::Destination(address) => dest = plain(address)?,
+            _ => {}
+        }
+    }
+    let dest = Cidr::around(dest, seen.header.destination_prefix_length).ok()?;
+    Some((index?, seen.header.protocol, Route { dest, via }))
+}
+
+fn plain(address: &RouteAddress) -> Option<IpAddr> {
+    match address {
+        RouteAddress::Inet(v4) => Some((*v4).into()),
+        RouteAddress::Inet6(v6) => Some((*v6).into()),
+        _ => None,
+    }
+}

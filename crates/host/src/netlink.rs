@@ -1,0 +1,87 @@
+//! A netlink socket that asks and waits. It belongs to the namespace in which it was opened.
+
+use crate::error::{Error, Result};
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use std::io;
+
+/// More than the kernel puts into one datagram.
+const BUFFER: usize = 64 << 10;
+
+pub(crate) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    pub(crate) fn open() -> Result<Netlink> {
+        let open = || {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.bind_auto()?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            // The kernel then filters dumps by what the request says, instead of telling everything.
+            socket.set_netlink_get_strict_chk(true)?;
+            Ok(Netlink { socket, sequence: 0 })
+        };
+        open().map_err(|source| Error::Refused { doing: "opening a netlink socket".into(), source })
+    }
+
+    /// Asks for a change and waits until it is made.
+    pub(crate) fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags).map(drop)
+    }
+
+    /// Asks for one object.
+    pub(crate) fn get(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.ask(message, NLM_F_REQUEST | NLM_F_ACK)
+    }
+
+    /// Asks for all objects of a kind.
+    pub(crate) fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.ask(message, NLM_F_REQUEST | NLM_F_DUMP)
+    }
+
+    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        packet.finalize();
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let mut answers = Vec::new();
+        while !self.receive(&mut answers)? {}
+        Ok(answers)
+    }
+
+    /// One datagram; whether the answer is complete.
+    fn receive(&self, answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
+        let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER);
+        self.socket.recv(&mut buffer, 0)?;
+        let mut rest = buffer.as_slice();
+        while !rest.is_empty() {
+            let packet =
+                NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
+            let length = (packet.header.length as usize).next_multiple_of(4).clamp(4, rest.len());
+            rest = &rest[length..];
+            if packet.header.sequence_number != self.sequence {
+                continue;
+            }
+            match packet.payload {
+                NetlinkPayload::InnerMessage(message) => answers.push(message),
+                NetlinkPayload::Done(_) => return Ok(true),
+                NetlinkPayload::Error(error) => {
+                    return error.code.map_or(Ok(true), |_| Err(error.to_io()));
+                }
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+}

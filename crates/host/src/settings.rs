@@ -1,0 +1,65 @@
+//! Settings under /proc/sys/net, which are those of the namespace that the thread is in.
+
+use crate::error::{Error, Result};
+use std::fs;
+use std::path::PathBuf;
+
+/// One setting: the path below `/proc/sys/net`, and its value.
+pub(crate) struct Setting {
+    path: PathBuf,
+    value: &'static str,
+}
+
+/// A setting of one link. Families are `ipv4` and `ipv6`.
+pub(crate) fn of_link(family: &str, link: &str, name: &str, value: &'static str) -> Setting {
+    Setting { path: ["/proc/sys/net", family, "conf", link, name].iter().collect(), value }
+}
+
+impl Setting {
+    /// Writes the value, unless it is there; says whether it wrote.
+    pub(crate) fn ensure(&self) -> Result<bool> {
+        let fail = |source| Error::Setting { path: self.path.clone(), value: self.value.to_owned(), source };
+        let is = fs::read_to_string(&self.path).map_err(fail)?;
+        if is.trim_end() == self.value {
+            return Ok(false);
+        }
+        fs::write(&self.path, self.value).map_err(fail)?;
+        Ok(true)
+    }
+}
+
+/// The host's end of a cable carries frames and nothing else. Where the switch reads them beside the kernel instead of
+/// in its place, the kernel must not answer a pod that knocks there.
+pub(crate) fn of_host_end(link: &str) -> Vec<Setting> {
+    let mut settings =
+        vec![of_link("ipv4", link, "rp_filter", "1"), of_link("ipv4", link, "arp_ignore", "8")];
+    settings.extend(ipv6_is_there().then(|| of_link("ipv6", link, "disable_ipv6", "1")));
+    settings
+}
+
+/// The pod's end: addresses count at once, the link-local one follows from the MAC (the logical port allows no other),
+/// and routes are those that the annotation says, not what somebody advertises.
+pub(crate) fn of_pod_end(link: &str) -> Vec<Setting> {
+    let settings = [
+        ("disable_ipv6", "0"),
+        ("accept_dad", "0"),
+        ("dad_transmits", "0"),
+        ("addr_gen_mode", "0"),
+        ("accept_ra", "0"),
+    ];
+    settings.into_iter().map(|(name, value)| of_link("ipv6", link, name, value)).collect()
+}
+
+/// A link of the node into a network: replies may come by it to requests that left elsewhere.
+pub(crate) fn of_node_link(link: &str, ipv6: bool) -> Vec<Setting> {
+    let mut settings = vec![of_link("ipv4", link, "rp_filter", "2")];
+    if ipv6 {
+        let more = [("disable_ipv6", "0"), ("accept_dad", "0"), ("accept_ra", "0")];
+        settings.extend(more.into_iter().map(|(name, value)| of_link("ipv6", link, name, value)));
+    }
+    settings
+}
+
+fn ipv6_is_there() -> bool {
+    PathBuf::from("/proc/sys/net/ipv6").exists()
+}

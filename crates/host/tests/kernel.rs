@@ -1,0 +1,252 @@
+//! The real kernel, in namespaces that end with the test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use causeway_host::{Error, Host, Kernel, LinkState, PodInterface, Route, in_namespace, new_namespace};
+use causeway_plan::host::{HostLink, HostPlan, HostRoute};
+use nix::sched::{CloneFlags, unshare};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+/// Puts this test's thread, and what it starts, into a namespace of its own: the node.
+fn on_own_node() {
+    unshare(CloneFlags::CLONE_NEWNET).expect("tests of the kernel need root");
+}
+
+/// A pod's namespace: it is there while the file is open.
+struct Pod {
+    _file: File,
+    path: PathBuf,
+}
+
+fn pod() -> Pod {
+    let file = new_namespace().expect("tests of the kernel need root");
+    let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into();
+    Pod { _file: file, path }
+}
+
+fn ip(words: &str) -> String {
+    let out = Command::new("ip").args(words.split(' ')).output().expect("ip is there");
+    assert!(out.status.success(), "ip {words}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+fn route(dest: &str, via: Option<&str>) -> Route {
+    Route { dest: dest.parse().unwrap(), via: via.map(|via| via.parse().unwrap()) }
+}
+
+fn eth0() -> PodInterface {
+    PodInterface {
+        host_name: "abcdef012345678".into(),
+        name: "eth0".into(),
+        mac: "0a:58:0a:f4:00:05".parse().unwrap(),
+        mtu: 1400,
+        addresses: vec!["10.244.0.5/24".parse().unwrap(), "fd00:10:244::5/64".parse().unwrap()],
+        routes: BTreeSet::from([
+            route("10.244.0.0/16", Some("10.244.0.1")),
+            route("0.0.0.0/0", Some("10.244.0.1")),
+            route("169.254.0.5/32", None),
+            route("::/0", Some("fe80::858:aff:fef4:1")),
+            route("fd00:10:96::/112", Some("fd00:10:244::1")),
+        ]),
+        router: Some("fe80::858:aff:fef4:1".parse().unwrap()),
+    }
+}
+
+fn udn() -> PodInterface {
+    PodInterface {
+        host_name: "abcdef0123456_1".into(),
+        name: "ovn-udn1".into(),
+        mac: "0a:58:0a:14:01:05".parse().unwrap(),
+        mtu: 1300,
+        addresses: vec!["10.20.1.5/24".parse().unwrap()],
+        routes: BTreeSet::new(),
+        router: None,
+    }
+}
+
+fn state_of(interface: &PodInterface) -> LinkState {
+    LinkState {
+        mac: interface.mac,
+        mtu: interface.mtu,
+        up: true,
+        addresses: interface.addresses.iter().copied().collect(),
+        routes: interface.routes.clone(),
+    }
+}
+
+#[test]
+fn a_pod_gets_its_interfaces_and_loses_them() {
+    on_own_node();
+    let (pod, host) = (pod(), Kernel);
+    host.attach(&pod.path, &[eth0(), udn()]).unwrap();
+
+    assert_eq!(host.inspect(&pod.path, "eth0").unwrap(), Some(state_of(&eth0())));
+    assert_eq!(host.inspect(&pod.path, "ovn-udn1").unwrap(), Some(state_of(&udn())));
+    let names = [eth0().host_name, udn().host_name, "other".to_owned()];
+    assert_eq!(host.present(&names).unwrap(), BTreeSet::from([eth0().host_name, udn().host_name]));
+
+    host.detach(&names).unwrap();
+    assert_eq!(host.inspect(&pod.path, "eth0").unwrap(), None);
+    assert_eq!(host.present(&names).unwrap(), BTreeSet::new());
+    host.detach(&names).unwrap();
+}
+
+#[test]
+fn addresses_count_at_once_and_advertisements_never() {
+    on_own_node();
+    let (pod, host) = (pod(), Kernel);
+    host.attach(&pod.path, &[eth0()]).unwrap();
+    let seen = in_namespace(&pod.path, || {
+        let read = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv6/conf/eth0/{name}")).unwrap();
+        let settings = ["accept_dad", "dad_transmits", "addr_gen_mode", "accept_ra", "disable_ipv6"];
+        Ok((settings.map(|name| read(name).trim().to_owned()), ip("-6 address show dev eth0 tentative")))
+    });
+    assert_eq!(seen.unwrap(), (["0"; 5].map(str::to_owned), String::new()));
+}
+
+/// With the userspace datapath the kernel sees the pod's frames as well: a pod must not reach the node by them, neither
+/// by asking, nor with a MAC address that it guessed, nor by shouting.
+#[test]
+fn the_hosts_end_answers_nobody() {
+    on_own_node();
+    ip("tuntap add node0 mode tap");
+    ip("address add 172.18.0.3/16 dev node0");
+    ip("link set node0 up");
+    let (pod, host) = (pod(), Kernel);
+    let mut interface = eth0();
+    interface.routes.insert(route("172.18.0.3/32", None));
+    host.attach(&pod.path, &[interface]).unwrap();
+    let shown = ip("-o link show abcdef012345678");
+    let guessed = shown.split(' ').skip_while(|word| *word != "link/ether").nth(1).unwrap();
+
+    let node = UdpSocket::bind("172.18.0.3:0").unwrap();
+    node.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let knock = |mac: Option<&str>| {
+        let sent = in_namespace(&pod.path, || {
+            let permanent = |mac| ip(&format!("neighbour replace 172.18.0.3 lladdr {mac} dev eth0"));
+            mac.map(permanent);
+            let socket = UdpSocket::bind("10.244.0.5:0").unwrap();
+            Ok(socket.send_to(b"knock", node.local_addr().unwrap()).is_ok())
+        });
+        assert!(sent.unwrap());
+        node.recv(&mut [0; 16]).is_ok()
+    };
+    assert!(!knock(None), "the node answers who asks for its MAC");
+    assert!(!knock(Some(guessed)), "the node takes frames for its MAC");
+    assert!(!knock(Some("ff:ff:ff:ff:ff:ff")), "the node takes broadcasts");
+
+    // The same frame arrives where the end is an ordinary one.
+    fs::write("/proc/sys/net/ipv4/conf/abcdef012345678/rp_filter", "0").unwrap();
+    fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "0").unwrap();
+    assert!(knock(Some(guessed)), "this test would not see a hole");
+}
+
+#[test]
+fn attaching_again_changes_nothing_and_repairs_what_is_broken() {
+    on_own_node();
+    let (pod, host) = (pod(), Kernel);
+    // The host's end has a MAC of its own, drawn when the cable is laid.
+    let cable = || ip("-o link show abcdef012345678");
+    host.attach(&pod.path, &[eth0()]).unwrap();
+    let first = cable();
+    host.attach(&pod.path, &[eth0()]).unwrap();
+    assert_eq!(cable(), first);
+
+    in_namespace(&pod.path, || Ok(ip("address flush dev eth0"))).unwrap();
+    host.attach(&pod.path, &[eth0()]).unwrap();
+    assert_eq!(host.inspect(&pod.path, "eth0").unwrap(), Some(state_of(&eth0())));
+    assert_ne!(cable(), first);
+}
+
+#[test]
+fn somebody_elses_links_are_left_alone() {
+    on_own_node();
+    let (pod, host) = (pod(), Kernel);
+    in_namespace(&pod.path, || Ok(ip("tuntap add eth0 mode tap"))).unwrap();
+    assert!(matches!(host.attach(&pod.path, &[eth0()]), Err(Error::Foreign { name }) if name == "eth0"));
+    ip("tuntap add abcdef012345678 mode tap");
+    assert!(matches!(host.detach(&[eth0().host_name]), Err(Error::Foreign { .. })));
+    assert_eq!(host.present(&[eth0().host_name]).unwrap().len(), 1);
+}
+
+#[test]
+fn a_namespace_that_is_gone_is_said() {
+    on_own_node();
+    let error = Kernel.attach(&PathBuf::from("/run/netns/no-such"), &[eth0()]).unwrap_err();
+    assert!(error.namespace_is_gone(), "{error}");
+}
+
+fn management(addresses: &[&str]) -> HostLink {
+    HostLink {
+        mac: "0a:58:0a:f4:00:02".parse().unwrap(),
+        mtu: 1400,
+        addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+        ovs: None,
+    }
+}
+
+fn plan(addresses: &[&str], routes: &[(&str, &str)]) -> HostPlan {
+    HostPlan {
+        links: BTreeMap::from([("ovn-k8s-mp0".to_owned(), management(addresses))]),
+        routes: routes
+            .iter()
+            .map(|(dest, via)| HostRoute {
+                dest: dest.parse().unwrap(),
+                via: via.parse().unwrap(),
+                device: "ovn-k8s-mp0".into(),
+            })
+            .collect(),
+    }
+}
+
+fn routes_of_the_node() -> BTreeSet<String> {
+    let both = ip("-4 route show proto 85") + &ip("-6 route show proto 85");
+    both.lines().map(|line| line.split(" dev").next().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_node_becomes_as_planned_and_then_nothing_is_written() {
+    on_own_node();
+    ip("tuntap add ovn-k8s-mp0 mode tap");
+    let first = plan(
+        &["10.244.0.2/24", "fd00:10:244::2/64"],
+        &[("10.244.0.0/16", "10.244.0.1"), ("fd00:10:244::/48", "fd00:10:244::1")],
+    );
+    let applied = Kernel.apply_host(&first);
+    assert!(applied.problems.is_empty(), "{:?}", applied.problems);
+    assert!(applied.writes > 0);
+    assert_eq!(
+        routes_of_the_node(),
+        BTreeSet::from(
+            ["10.244.0.0/16 via 10.244.0.1", "fd00:10:244::/48 via fd00:10:244::1"].map(str::to_owned)
+        )
+    );
+    let state = Kernel.inspect(&PathBuf::from("/proc/thread-self/ns/net"), "ovn-k8s-mp0").unwrap().unwrap();
+    assert_eq!((state.mac, state.mtu, state.up), (first.links["ovn-k8s-mp0"].mac, 1400, true));
+    assert_eq!(state.addresses, first.links["ovn-k8s-mp0"].addresses);
+    assert_eq!(Kernel.apply_host(&first).writes, 0);
+
+    ip("route add 192.0.2.0/24 dev ovn-k8s-mp0");
+    let second = plan(&["10.244.7.2/24"], &[("10.244.0.0/16", "10.244.7.1")]);
+    let applied = Kernel.apply_host(&second);
+    assert!(applied.problems.is_empty(), "{:?}", applied.problems);
+    assert_eq!(routes_of_the_node(), BTreeSet::from(["10.244.0.0/16 via 10.244.7.1".to_owned()]));
+    assert!(ip("route show 192.0.2.0/24").contains("ovn-k8s-mp0"), "a foreign route stays");
+    assert_eq!(Kernel.apply_host(&second).writes, 0);
+}
+
+#[test]
+fn a_missing_link_is_reported_and_stops_nothing_else() {
+    on_own_node();
+    ip("tuntap add ovn-k8s-mp0 mode tap");
+    let mut both = plan(&["10.244.0.2/24"], &[]);
+    both.links.insert("ovn-k8s-mp7".into(), management(&[]));
+    let applied = Kernel.apply_host(&both);
+    assert!(matches!(applied.problems.as_slice(), [Error::NoLink(name)] if name == "ovn-k8s-mp7"));
+    assert!(ip("address show dev ovn-k8s-mp0").contains("10.244.0.2/24"));
+}
