@@ -54,6 +54,9 @@ pub const REQUESTED_PRIMARY: &str = "k8s.ovn.org/requested-primary-udn";
 /// Pod, by the user: ports that stay reachable from the default network.
 pub const OPEN_DEFAULT_PORTS: &str = "k8s.ovn.org/open-default-ports";
 
+/// Pod, by the kubelet: the hash of the file that a static pod was read from, which is its UID for the kubelet.
+pub const STATIC_POD: &str = "kubernetes.io/config.mirror";
+
 /// ClusterNetworkConnect: blocks and slices of the connected networks.
 pub const NETWORK_SUBNETS: &str = "k8s.ovn.org/network-subnets";
 /// ClusterNetworkConnect: tunnel key of the connect router.

@@ -49,12 +49,13 @@ struct NodeCondition {
 }
 
 /// The annotations of a pod that somebody reads. `network-status` is written by nodes and read by nobody here.
-const OF_PODS: [&str; 5] = [
+const OF_PODS: [&str; 6] = [
     keys::POD_NETWORKS,
     keys::NETWORKS,
     keys::DEFAULT_NETWORK,
     keys::REQUESTED_PRIMARY,
     keys::OPEN_DEFAULT_PORTS,
+    keys::STATIC_POD,
 ];
 
 fn annotations_of(meta: ObjectMeta, read: impl Fn(&str) -> bool) -> Texts {
