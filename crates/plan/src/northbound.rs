@@ -111,6 +111,9 @@ impl<'a> Northbound<'a> {
     }
 
     fn node(&self, name: &NetworkName, node: &NodeName) -> Plan {
+        if matches!(self.0.rendering(name), None | Some(Rendering::Unused)) {
+            return Plan::Absent;
+        }
         let there: Option<There<'_>> = match self.0.there(node) {
             Ok(there) => there,
             Err(error) => return Plan::Hold(error),
@@ -124,11 +127,14 @@ impl<'a> Northbound<'a> {
         }
     }
 
+    /// A port that the pod does not have goes, also while the network cannot be rendered.
     fn pod(&self, name: &NetworkName, key: &ObjectKey) -> Plan {
-        match self.0.pod(key) {
-            Some(pod) => self.of_network(name, |scope| pods::rows(self.0, scope, key, pod)),
-            None => Plan::Absent,
+        let Some(pod) = self.0.pod(key) else { return Plan::Absent };
+        let unreadable = pod.local.as_ref().is_some_and(|local| local.unreadable.is_some());
+        if !unreadable && !pod.ports.iter().any(|port| self.0.network_of(port) == Some(name)) {
+            return Plan::Absent;
         }
+        self.of_network(name, |scope| pods::rows(self.0, scope, key, pod))
     }
 
     /// The network of a port `rtoe-GR_<prefix><node>`.

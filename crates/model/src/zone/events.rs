@@ -18,20 +18,20 @@ impl Zone {
     pub fn apply_node(&mut self, node: &record::Node) -> Dirty {
         let is_here = node.name == self.config.node;
         let read = NodeInfo::read(node, is_here);
-        let problem = read.unreadable().map(|text| Problem::new(Reason::Malformed, text));
-        self.report(Subject::Node(node.name.clone()), problem);
+        let unreadable = read.unreadable().map(|text| Problem::new(Reason::Malformed, text));
         let old = self.nodes.get(&node.name);
         let info = read.keep_from(old);
-        if old == Some(&info) {
-            return Dirty::default();
-        }
-        self.set_node(&node.name, Some(info))
+        let dirty = if old == Some(&info) { Dirty::default() } else { self.set_node(&node.name, Some(info)) };
+        let problem = unreadable.or_else(|| self.nodes.clash(&node.name));
+        self.report(Subject::Node(node.name.clone()), problem);
+        dirty
     }
 
     /// A node is gone.
     pub fn delete_node(&mut self, name: &NodeName) -> Dirty {
+        let dirty = if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Dirty::default() };
         self.report(Subject::Node(name.clone()), None);
-        if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Dirty::default() }
+        dirty
     }
 
     /// A namespace is there, or has changed.

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 pub mod check;
+pub mod ledger;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

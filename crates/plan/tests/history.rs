@@ -1,0 +1,208 @@
+//! After any history of events, what the events made dirty is all that had to be looked at.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_model::record::{Nad, Node, ObjectKey, Pod};
+use causeway_model::zone::{Dirty, Render, Zone};
+use causeway_ovn::Str;
+use causeway_plan::host::host;
+use causeway_plan::{Northbound, Southbound};
+use causeway_types::NodeName;
+use proptest::prelude::*;
+use support::ledger::Ledger;
+use support::*;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Node(Node),
+    NoNode(NodeName),
+    Nad(Nad),
+    NoNad(ObjectKey),
+    Pod(Pod),
+    NoPod(ObjectKey),
+    Tick,
+}
+
+fn nodes() -> impl Strategy<Value = Event> {
+    // Ids repeat: two nodes may claim one, for a while.
+    (1..=4u32, 2..=5u32, 0..8u8).prop_map(|(n, id, kind)| {
+        let name = format!("n{n}");
+        let node = node(&name, if kind < 6 { n + 1 } else { id });
+        match kind {
+            0 => Event::NoNode(node.name),
+            1 => Event::Node(without(node, "node-chassis-id")),
+            2 => Event::Node(without(node, "node-id")),
+            3 if n == 1 => Event::Node(with_gateway(node, Ip::V4, "shared")),
+            4 if n == 1 => Event::Node(with_gateway(node, Ip::V4, "local")),
+            5 => Event::Node(annotate(node, "node-chassis-id", "c-new")),
+            _ => Event::Node(node),
+        }
+    })
+}
+
+/// Networks 1 and 2 are layer3 and would have objects of one name, 3 and 4 are layer2.
+fn network(id: u32, namespace: &str) -> Nad {
+    let (name, topology, subnets) = match id {
+        1 => ("cluster_udn_a-b", "layer3", "10.20.0.0/16/24"),
+        2 => ("cluster_udn_a.b", "layer3", "10.20.0.0/16/24"),
+        3 => ("cluster_udn_c", "layer2", "203.203.0.0/16"),
+        _ => ("cluster_udn_d", "layer2", "203.203.0.0/16"),
+    };
+    let config = serde_json::json!({"topology": topology, "subnets": subnets});
+    nad(&format!("{namespace}/x{id}"), name, id, config)
+}
+
+fn nads() -> impl Strategy<Value = Event> {
+    (1..=4u32, prop::sample::select(vec!["ns1", "ns2"]), 0..6u8).prop_map(|(id, namespace, kind)| {
+        let mut nad = network(id, namespace);
+        match kind {
+            0 | 1 => return Event::NoNad(nad.key),
+            2 => drop(nad.annotations.remove("k8s.ovn.org/network-id")),
+            3 => drop(nad.annotations.insert("k8s.ovn.org/network-id".into(), "7".into())),
+            _ => {}
+        }
+        Event::Nad(nad)
+    })
+}
+
+fn pods() -> impl Strategy<Value = Event> {
+    let namespace = prop::sample::select(vec!["ns1", "ns2"]);
+    (0..3u32, namespace, 1..=4u32, 0..=4u32, 0..6u8).prop_map(|(n, namespace, on, network, kind)| {
+        let (name, on) = (format!("{namespace}/p{n}"), format!("n{on}"));
+        let (locked, own) = (format!("10.244.0.{}/24", n + 3), format!("203.203.0.{}/16", n + 3));
+        let attachment = format!("{namespace}/x{network}");
+        let mut pod = match network {
+            0 => pod(&name, &on, &[("default", "primary", &[locked.as_str()], None)]),
+            _ => pod(
+                &name,
+                &on,
+                &[
+                    ("default", "infrastructure-locked", &[locked.as_str()], None),
+                    (attachment.as_str(), "primary", &[own.as_str()], Some(n + 3)),
+                ],
+            ),
+        };
+        match kind {
+            0 | 1 => return Event::NoPod(pod.key),
+            2 => pod.annotations.clear(),
+            3 => pod.finished = true,
+            _ => {}
+        }
+        Event::Pod(pod)
+    })
+}
+
+fn histories() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![3 => nodes(), 4 => nads(), 6 => pods(), 1 => Just(Event::Tick)];
+    prop::collection::vec(event, 1..60)
+}
+
+/// A zone, what its databases have, and the objects that there are.
+struct World {
+    zone: Zone,
+    north: Ledger,
+    south: Ledger,
+    nodes: BTreeMap<NodeName, Node>,
+    nads: BTreeMap<ObjectKey, Nad>,
+    pods: BTreeMap<ObjectKey, Pod>,
+    now: u64,
+}
+
+impl World {
+    fn new(render: Render) -> Self {
+        let mut config = config(Ip::V4);
+        config.render = render;
+        let (nodes, nads, pods) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (north, south) = (Ledger::default(), Ledger::default());
+        let mut world = World { zone: Zone::new(config), north, south, nodes, nads, pods, now: 0 };
+        world.look(&Dirty::everything());
+        world
+    }
+
+    fn look(&mut self, dirty: &Dirty) {
+        dirty.northbound.iter().for_each(|prefix| self.north.look(&Northbound::new(&self.zone), prefix));
+        dirty.southbound.iter().for_each(|prefix| self.south.look(&Southbound::new(&self.zone), prefix));
+    }
+
+    fn happen(&mut self, event: &Event) {
+        let before = host(&self.zone);
+        let dirty = match event {
+            Event::Node(node) => {
+                self.nodes.insert(node.name.clone(), node.clone());
+                self.zone.apply_node(node)
+            }
+            Event::NoNode(name) => {
+                self.nodes.remove(name);
+                self.zone.delete_node(name)
+            }
+            Event::Nad(nad) => {
+                self.nads.insert(nad.key.clone(), nad.clone());
+                self.zone.apply_nad(nad)
+            }
+            Event::NoNad(key) => {
+                self.nads.remove(key);
+                self.zone.delete_nad(key)
+            }
+            Event::Pod(pod) => {
+                self.pods.insert(pod.key.clone(), pod.clone());
+                self.zone.apply_pod(pod)
+            }
+            Event::NoPod(key) => {
+                self.pods.remove(key);
+                self.zone.delete_pod(key)
+            }
+            Event::Tick => {
+                self.now += 40;
+                self.zone.tick(self.now)
+            }
+        };
+        assert!(dirty.host || host(&self.zone) == before, "the host's plan differs after {event:?}");
+        self.look(&dirty);
+    }
+
+    /// The same objects, told to a zone that has seen nothing else.
+    fn from_scratch(&self) -> World {
+        let mut fresh = World::new(Render::All);
+        self.pods.values().for_each(|pod| drop(fresh.zone.apply_pod(pod)));
+        self.nads.values().for_each(|nad| drop(fresh.zone.apply_nad(nad)));
+        self.nodes.values().for_each(|node| drop(fresh.zone.apply_node(node)));
+        fresh.look(&Dirty::everything());
+        fresh
+    }
+}
+
+fn held(worlds: [&Ledger; 2]) -> BTreeSet<Str> {
+    worlds.iter().flat_map(|ledger| ledger.held.iter().cloned()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_result_is_that_of_a_plan_from_scratch(history in histories()) {
+        let mut world = World::new(Render::All);
+        for event in &history {
+            world.happen(event);
+        }
+        let fresh = world.from_scratch();
+        prop_assert_eq!(world.zone.problems(), fresh.zone.problems());
+        let held_north = held([&world.north, &fresh.north]);
+        prop_assert_eq!(world.north.certain(&held_north), fresh.north.certain(&held_north));
+        prop_assert_eq!(&world.south, &fresh.south);
+    }
+
+    #[test]
+    fn nothing_that_is_not_dirty_has_changed(history in histories(), used in any::<bool>()) {
+        let render = if used { Render::Used { grace_ms: 100 } } else { Render::All };
+        let mut world = World::new(render);
+        for event in &history {
+            world.happen(event);
+            let (north, south) = (world.north.clone(), world.south.clone());
+            world.look(&Dirty::everything());
+            prop_assert_eq!(&world.north.rows, &north.rows, "after {:?}", event);
+            prop_assert_eq!(&world.south.rows, &south.rows, "after {:?}", event);
+        }
+    }
+}
