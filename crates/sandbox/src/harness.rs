@@ -31,6 +31,8 @@ pub const IMAGE: &str = "localhost/causeway-tools:1";
 pub struct Sandbox {
     folder: Folder,
     name: String,
+    /// Whether it goes with this value.
+    ours: bool,
 }
 
 /// A pod of a sandbox.
@@ -58,9 +60,19 @@ impl Sandbox {
             owner,
         };
         let wanted = bring_up(&folder, name, &request, &program()?)?;
-        let sandbox = Sandbox { folder, name: name.to_owned() };
+        let sandbox = Sandbox { folder, name: name.to_owned(), ours: true };
         wait_settled(&sandbox.folder, wanted.generation, PATIENCE, |_| {})?;
         Ok(sandbox)
+    }
+
+    /// A sandbox that somebody else made; it stays.
+    ///
+    /// # Errors
+    /// If there is none of this name.
+    pub fn existing(name: &str) -> Result<Sandbox> {
+        let folder = Folder::named(name)?;
+        folder.wanted()?;
+        Ok(Sandbox { folder, name: name.to_owned(), ours: false })
     }
 
     /// The sandbox's folder.
@@ -273,7 +285,9 @@ impl Sandbox {
 impl Drop for Sandbox {
     /// What cannot be removed now is removed by the keeper when this process ends.
     fn drop(&mut self) {
-        let _later = remove(&self.folder, &self.name);
+        if self.ours {
+            let _later = remove(&self.folder, &self.name);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod down;
 mod look;
+mod matrix;
 mod node;
 mod show;
 mod up;
@@ -37,6 +38,7 @@ enum Command {
     Logs(look::Logs),
     Env(look::Env),
     Load(node::Load),
+    Matrix(matrix::Matrix),
     #[command(subcommand)]
     Node(node::Node),
     /// Parts of a sandbox that start each other
@@ -88,6 +90,7 @@ impl Sandbox {
             Command::Logs(logs) => logs.run()?,
             Command::Env(env) => env.run()?,
             Command::Load(load) => load.run()?,
+            Command::Matrix(matrix) => matrix.run()?,
             Command::Node(node) => node.run()?,
             Command::Internal(internal) => internal.run()?,
         }

@@ -69,28 +69,31 @@ impl fmt::Display for Matrix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_header(std::iter::once("").chain(self.pods.iter().map(String::as_str)));
-        for from in &self.pods {
+        // Numbers as columns, so that the table fits a terminal.
+        let numbers = (1..=self.pods.len()).map(|number| number.to_string());
+        table.set_header([String::new(), String::new()].into_iter().chain(numbers));
+        for (number, from) in self.pods.iter().enumerate() {
             let cell = |to: &String| match self.cells.get(&(from.clone(), to.clone())) {
                 None => String::new(),
                 Some(Cell { answered, asked }) => format!("{answered}/{asked}"),
             };
-            table.add_row(std::iter::once(from.clone()).chain(self.pods.iter().map(cell)));
+            let start = [(number + 1).to_string(), from.clone()];
+            table.add_row(start.into_iter().chain(self.pods.iter().map(cell)));
         }
         write!(f, "{table}")
     }
 }
 
 /// How one pod asks another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Probe {
-    /// A TCP connection to the server of the tool image, which says its name.
+    /// A TCP connection to the server of the tool image, which says its name
     Http,
-    /// A datagram to the same server.
+    /// A datagram to the same server
     Udp,
-    /// An ICMP echo. Nobody says a name: where two networks have the same addresses it tells nothing.
+    /// An ICMP echo. Nobody says a name: where two networks have the same addresses it tells nothing
     Ping,
-    /// An ICMP echo of 4,000 bytes, which travels in several packets.
+    /// An ICMP echo of 4,000 bytes, which travels in several packets
     LargePing,
 }
 
@@ -226,7 +229,7 @@ mod tests {
         assert!(matrix.reaches("a", "b") && !matrix.reaches("b", "a") && !matrix.is_full());
         assert_eq!(matrix.pairs(), BTreeSet::from([("a", "b")]));
         let words: Vec<String> = matrix.to_string().split_whitespace().map(str::to_owned).collect();
-        assert_eq!(words, ["a", "b", "a", "2/2", "b", "1/2"]);
+        assert_eq!(words, ["1", "2", "1", "a", "2/2", "2", "b", "1/2"]);
     }
 
     #[test]
