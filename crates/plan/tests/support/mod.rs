@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod ledger;
+pub mod server;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -103,7 +104,7 @@ pub fn nad(nad: &str, network: &str, id: u32, config: Value) -> Nad {
     let mut annotations =
         vec![("k8s.ovn.org/network-name", network.to_owned()), ("k8s.ovn.org/network-id", id.to_string())];
     if fields["topology"] == "layer2" {
-        annotations.push(("k8s.ovn.org/tunnel-keys", format!("[{},{}]", 16_711_683 + id, 16_715_775 + id)));
+        annotations.push(("k8s.ovn.org/tunnel-keys", format!("[{},{}]", 16_711_683 + id, 16_720_000 + id)));
     }
     Nad {
         key: key(namespace, name),
@@ -127,7 +128,10 @@ pub fn blue(ip: Ip) -> Nad {
 /// The layer2 network `green`, id 5, in namespace `ns2`.
 pub fn green(ip: Ip) -> Nad {
     let subnets = ip.pick("203.203.0.0/16", "2010:100:200::/60").join(",");
-    nad("ns2/green", "cluster_udn_green", 5, json!({"topology": "layer2", "subnets": subnets}))
+    let mut green =
+        nad("ns2/green", "cluster_udn_green", 5, json!({"topology": "layer2", "subnets": subnets}));
+    green.annotations.insert("k8s.ovn.org/tunnel-keys".into(), "[16711688,16715780]".into());
+    green
 }
 
 /// A network of either topology by its number, in a namespace of its own.

@@ -1,0 +1,158 @@
+//! Plans on real databases: everything is written, a restart writes nothing, deletion leaves nothing.
+
+mod support;
+
+use causeway_model::zone::{Dirty, Reason, Subject};
+use support::server::{Databases, run};
+use support::*;
+
+/// udn-ovn-cases B16, B23, L01: nothing changed, nothing written; a network that goes takes all its rows along.
+#[test]
+fn b16_b23_l01_everything_comes_stays_and_goes() {
+    run(async {
+        let mut databases = Databases::start();
+        let bare = two_nodes(Ip::Dual, Some("shared"));
+        databases.apply(&bare, Dirty::everything()).await;
+        databases.assert_as_planned(&bare);
+        let before = databases.counts();
+
+        let mut zone = cluster(Ip::Dual, Some("shared"));
+        databases.apply(&zone, Dirty::everything()).await;
+        databases.assert_as_planned(&zone);
+
+        databases.restart_role();
+        databases.apply(&zone, Dirty::default()).await;
+        assert_eq!(databases.writes(), 0, "a restart writes nothing");
+
+        let mut dirty = zone.delete_nad(&blue(Ip::Dual).key);
+        dirty.merge(zone.delete_nad(&green(Ip::Dual).key));
+        for pod in [plain(Ip::Dual), web(Ip::Dual), vm("vm", "n1", 8, Ip::Dual), vm("far", "n2", 9, Ip::Dual)]
+        {
+            dirty.merge(zone.delete_pod(&pod.key));
+        }
+        databases.apply(&zone, dirty).await;
+        databases.assert_as_planned(&zone);
+        assert_eq!(databases.counts(), before, "what the networks and pods had is gone");
+    });
+}
+
+/// udn-ovn-cases C06, C07, C08: a node that goes takes its chassis, ports and routes along, also while nobody looked;
+/// a reinstalled one keeps its rows under another chassis.
+#[test]
+fn c06_c07_c08_nodes_go_and_come_back() {
+    run(async {
+        let mut databases = Databases::start();
+        let mut zone = cluster(Ip::V4, None);
+        databases.apply(&zone, Dirty::everything()).await;
+        let chassis =
+            |databases: &Databases| databases.sbctl(&["--bare", "--columns=name", "list", "chassis"]);
+        assert_eq!(chassis(&databases).trim(), "c-2");
+
+        let dirty = zone.apply_node(&annotate(node("n2", 3), "node-chassis-id", "c-new"));
+        databases.apply(&zone, dirty).await;
+        databases.assert_as_planned(&zone);
+        assert_eq!(chassis(&databases).trim(), "c-new");
+        let get = ["get", "logical_switch_port", "cluster_udn_blue_tstor-n2", "options:requested-chassis"];
+        assert_eq!(databases.nbctl(&get).trim(), "c-new");
+
+        let deleted = databases.north_writer.engine().stats().deleted;
+        zone.delete_node(&node_name("n2"));
+        databases.restart_role();
+        databases.apply(&zone, Dirty::default()).await;
+        databases.assert_as_planned(&zone);
+        assert_eq!(chassis(&databases).trim(), "");
+        assert_eq!(
+            databases.nbctl(&["--bare", "--columns=name", "find", "logical_switch_port", "type=remote"]),
+            ""
+        );
+        assert_eq!(deleted, 0, "a chassis was renamed without deleting anything");
+    });
+}
+
+/// udn-ovn-cases L05: what somebody changes of ours is put right, what is his stays.
+#[test]
+fn l05_edits_by_hand_are_put_right() {
+    run(async {
+        let mut databases = Databases::start();
+        let zone = cluster(Ip::V4, Some("shared"));
+        databases.apply(&zone, Dirty::everything()).await;
+        databases.nbctl(&["ls-add", "theirs"]);
+        databases.nbctl(&["lr-route-del", "cluster_udn_blue_ovn_cluster_router"]);
+        databases.nbctl(&["lr-nat-del", "GR_cluster_udn_blue_n1"]);
+        databases.nbctl(&["acl-del", "a8747502060113802905"]);
+        databases.apply(&zone, Dirty { northbound: vec![String::new()], ..Dirty::default() }).await;
+        databases.assert_as_planned(&zone);
+        assert!(databases.nbctl(&["ls-list"]).contains("(theirs)"));
+    });
+}
+
+/// 200 networks start in one pass; a broken one among them is reported and stops nobody.
+#[test]
+fn two_hundred_networks_and_a_broken_one() {
+    run(async {
+        let mut databases = Databases::start();
+        let mut zone = two_nodes(Ip::V4, None);
+        for id in 1..=200 {
+            let mut nad = numbered(id, if id % 2 == 0 { "layer2" } else { "layer3" });
+            if id == 100 {
+                nad.annotations.insert("k8s.ovn.org/tunnel-keys".into(), "[16711783]".into());
+            }
+            zone.apply_nad(&nad);
+        }
+        databases.apply(&zone, Dirty::everything()).await;
+        databases.assert_as_planned(&zone);
+        assert_eq!(zone.rendered().count(), 200, "199 and the default network");
+        let problem = &zone.problems()[&Subject::Network("t100_net".parse().unwrap())];
+        assert_eq!(problem.reason, Reason::TunnelKeys);
+        let held: Vec<&str> =
+            databases.north_writer.engine().held().keys().map(|slice| slice.as_str()).collect();
+        assert_eq!(held, ["network:t100_net:core:"]);
+        let stats = databases.north_writer.engine().stats();
+        assert_eq!(stats.failed, 0);
+        assert!(stats.transactions < 60, "{stats:?}");
+
+        let dirty = zone.apply_nad(&numbered(100, "layer2"));
+        databases.apply(&zone, dirty).await;
+        databases.assert_as_planned(&zone);
+        assert!(databases.north_writer.engine().held().is_empty());
+    });
+}
+
+/// udn-ovn-cases C10, L07: one new network on 500 nodes is a handful of transactions, not three for each node.
+#[test]
+fn c10_l07_many_nodes_few_transactions() {
+    run(async {
+        let mut databases = Databases::start();
+        let mut zone = two_nodes(Ip::V4, None);
+        for n in 3..=250 {
+            zone.apply_node(&node(&format!("n{n}"), n + 1));
+        }
+        databases.apply(&zone, Dirty::everything()).await;
+        let before = databases.north_writer.engine().stats();
+        let dirty = zone.apply_nad(&blue(Ip::V4));
+        databases.apply(&zone, dirty).await;
+        databases.assert_as_planned(&zone);
+        let after = databases.north_writer.engine().stats();
+        assert!(after.created - before.created > 249 * 3, "{after:?}");
+        assert!(after.transactions - before.transactions <= 10, "{before:?} {after:?}");
+    });
+}
+
+/// udn-ovn-cases L04: the connection breaks in the middle; the rest follows and nothing is there twice.
+#[test]
+fn l04_a_database_that_goes_away_in_between() {
+    run(async {
+        let mut databases = Databases::start();
+        let mut zone = two_nodes(Ip::V4, None);
+        databases.apply(&zone, Dirty::everything()).await;
+        for id in 1..=40 {
+            zone.apply_nad(&numbered(id, "layer3"));
+        }
+        databases.north_writer.dirty("");
+        databases.north_writer.turn(&causeway_plan::Northbound::new(&zone)).await;
+        databases.north.kill();
+        databases.north.serve();
+        databases.apply(&zone, Dirty::default()).await;
+        databases.assert_as_planned(&zone);
+    });
+}
