@@ -49,12 +49,12 @@ impl Databases {
         self.south_writer = applier(&SOUTHBOUND, &self.south);
     }
 
-    /// Makes the databases as the zone plans them, looking only at what is dirty.
+    /// Makes the databases as the zone plans them, looking only at what is dirty; chassis before the ports on them.
     pub async fn apply(&mut self, zone: &Zone, dirty: Dirty) {
         dirty.northbound.iter().for_each(|prefix| self.north_writer.dirty(prefix));
         dirty.southbound.iter().for_each(|prefix| self.south_writer.dirty(prefix));
-        settle(&mut self.north_writer, &Northbound::new(zone)).await;
         settle(&mut self.south_writer, &Southbound::new(zone)).await;
+        settle(&mut self.north_writer, &Northbound::new(zone)).await;
     }
 
     /// Every slice is as planned, and nothing failed or waits.
