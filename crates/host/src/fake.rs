@@ -46,8 +46,9 @@ impl FakeHost {
 }
 
 impl Host for FakeHost {
-    fn attach(&self, netns: &Path, interfaces: &[PodInterface]) -> Result<()> {
+    fn attach(&self, netns: &Path, interfaces: &[PodInterface]) -> Result<Vec<String>> {
         let mut state = self.state();
+        let mut fresh = Vec::new();
         for interface in interfaces {
             if state.broken.contains(&interface.name) {
                 let source = io::ErrorKind::PermissionDenied.into();
@@ -57,9 +58,11 @@ impl Host for FakeHost {
                 });
             }
             let pod = state.pods.entry(netns.to_owned()).or_default();
-            pod.insert(interface.name.clone(), interface.clone());
+            if pod.insert(interface.name.clone(), interface.clone()).as_ref() != Some(interface) {
+                fresh.push(interface.host_name.clone());
+            }
         }
-        Ok(())
+        Ok(fresh)
     }
 
     fn detach(&self, host_names: &[String]) -> Result<()> {

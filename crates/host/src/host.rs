@@ -91,11 +91,11 @@ pub struct Applied {
 /// A node's kernel. All calls block.
 pub trait Host: Send + Sync + 'static {
     /// Lays the cables and makes the pod's ends what they shall be. What is there already stays, so that repeating it
-    /// is harmless.
+    /// is harmless. Says which cables are new, by the names of the host's ends.
     ///
     /// # Errors
     /// If the namespace is gone, a name is taken, or the kernel refuses. Cables that were laid stay.
-    fn attach(&self, netns: &Path, interfaces: &[PodInterface]) -> Result<()>;
+    fn attach(&self, netns: &Path, interfaces: &[PodInterface]) -> Result<Vec<String>>;
 
     /// Takes the cables away, by the names of the host's ends. What is gone is gone.
     ///

@@ -29,7 +29,7 @@ pub const ROUTE_PROTOCOL: u8 = 85;
 pub struct Kernel;
 
 impl Host for Kernel {
-    fn attach(&self, netns: &Path, interfaces: &[PodInterface]) -> Result<()> {
+    fn attach(&self, netns: &Path, interfaces: &[PodInterface]) -> Result<Vec<String>> {
         let namespace = open(netns)?;
         let mut host = Node(Netlink::open()?);
         let mut fresh = Vec::new();
@@ -47,7 +47,8 @@ impl Host for Kernel {
         inside(&namespace, netns, || {
             let mut pod = Node(Netlink::open()?);
             fresh.iter().try_for_each(|interface| pod.configure(interface))
-        })
+        })?;
+        Ok(fresh.into_iter().map(|interface| interface.host_name.clone()).collect())
     }
 
     fn detach(&self, host_names: &[String]) -> Result<()> {

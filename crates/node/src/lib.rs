@@ -1,5 +1,8 @@
 //! The node role: makes the databases of its zone what the plan says.
 
 mod applier;
+pub mod cni;
+pub mod ovs;
+pub mod role;
 
 pub use applier::{Applier, ApplierConfig};

@@ -1,0 +1,341 @@
+//! The task that owns the connection, and the handle by which others ask it.
+
+use super::error::Error;
+use super::look::{Milestone, PodPortSeen, Switch, monitored, text};
+use super::ops::{InternalPort, PodPort, ensure_internal, ensure_pods, remove_sandbox};
+use causeway_ovn::generated::vswitch::DATABASE;
+use causeway_ovsdb_client::ovsdb::{
+    Change, ChangeKind, Event, RequestId, RowRef, SessionConfig, Str, TransactOutcome, Transaction,
+};
+use causeway_ovsdb_client::{Client, ClientConfig, ClientEvent, Remote};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, VecDeque};
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{info, warn};
+
+/// How often a transaction that the database refused is computed anew: a bridge can be replaced under it.
+const ATTEMPTS: u8 = 3;
+/// More than pods start at once on a node.
+const QUEUE: usize = 1024;
+
+/// Which switch.
+#[derive(Clone, Debug)]
+pub struct OvsConfig {
+    /// Its database.
+    pub remotes: Vec<Remote>,
+    /// The integration bridge, `br-int`.
+    pub bridge: String,
+}
+
+type Answer<T> = oneshot::Sender<Result<T, Error>>;
+
+enum Ask {
+    Pods(Vec<PodPort>, Answer<()>),
+    Sandbox { sandbox: String, names: Vec<String>, answer: Answer<Vec<String>> },
+    Internal(BTreeMap<String, InternalPort>, Answer<bool>),
+    Seen(Answer<Vec<PodPortSeen>>),
+    Wait { name: String, iface_id: String, milestone: Milestone, answer: Answer<()> },
+}
+
+/// The handle of the task. Whoever drops the future of a question takes it back.
+#[derive(Clone)]
+pub struct Ovs {
+    asks: mpsc::Sender<Ask>,
+    ready: watch::Receiver<Result<(), String>>,
+}
+
+impl Ovs {
+    /// Starts the task. It ends with the last handle.
+    pub fn start(config: OvsConfig) -> Ovs {
+        let (asks, receiver) = mpsc::channel(QUEUE);
+        let (ready, is_ready) =
+            watch::channel(Err("the Open vSwitch database has not answered yet".to_owned()));
+        let mut session = SessionConfig::new(DATABASE);
+        session.tables = monitored();
+        let client = Client::new(ClientConfig::new(session, config.remotes));
+        let task = Task {
+            client,
+            bridge: config.bridge,
+            asks: receiver,
+            queue: VecDeque::new(),
+            sent: FxHashMap::default(),
+            waiting: BTreeMap::new(),
+            ready,
+        };
+        tokio::spawn(task.run());
+        Ovs { asks, ready: is_ready }
+    }
+
+    /// Whether ports can be made; if not, why.
+    pub fn ready(&self) -> Result<(), String> {
+        self.ready.borrow().clone()
+    }
+
+    /// Makes the ports of a pod, in one transaction; nothing is written if they are there.
+    ///
+    /// # Errors
+    /// If the bridge is missing, a name is taken, or the database refuses.
+    pub async fn ensure_ports(&self, ports: Vec<PodPort>) -> Result<(), Error> {
+        self.ask(|answer| Ask::Pods(ports, answer)).await
+    }
+
+    /// Removes the ports of a sandbox; says which there were.
+    ///
+    /// # Errors
+    /// If the database refuses.
+    pub async fn remove_ports(&self, sandbox: &str) -> Result<Vec<String>, Error> {
+        self.ask(|answer| Ask::Sandbox { sandbox: sandbox.to_owned(), names: Vec::new(), answer }).await
+    }
+
+    /// Makes the node's internal ports exactly these and waits until their devices are there; says whether anything
+    /// was written.
+    ///
+    /// # Errors
+    /// If a bridge is missing, a name is taken, the database refuses, or a device cannot be made.
+    pub async fn ensure_internal(&self, ports: BTreeMap<String, InternalPort>) -> Result<bool, Error> {
+        let names: Vec<(String, String)> =
+            ports.iter().map(|(name, port)| (name.clone(), port.ovs.iface_id.clone())).collect();
+        let written = self.ask(|answer| Ask::Internal(ports, answer)).await?;
+        for (name, iface_id) in names {
+            self.wait(name, iface_id, Milestone::Opened).await?;
+        }
+        Ok(written)
+    }
+
+    /// Waits until packets can flow through a port.
+    ///
+    /// # Errors
+    /// If the port goes, becomes another's, or its device cannot be used.
+    pub async fn wait_installed(&self, name: &str, iface_id: &str) -> Result<(), Error> {
+        self.wait(name.to_owned(), iface_id.to_owned(), Milestone::Installed).await
+    }
+
+    /// All ports of pods.
+    ///
+    /// # Errors
+    /// If the task has ended.
+    pub async fn pod_ports(&self) -> Result<Vec<PodPortSeen>, Error> {
+        self.ask(Ask::Seen).await
+    }
+
+    async fn wait(&self, name: String, iface_id: String, milestone: Milestone) -> Result<(), Error> {
+        self.ask(|answer| Ask::Wait { name, iface_id, milestone, answer }).await
+    }
+
+    async fn ask<T>(&self, make: impl FnOnce(Answer<T>) -> Ask) -> Result<T, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.asks.send(make(answer)).await.map_err(|_| Error::Ended)?;
+        answered.await.map_err(|_| Error::Ended)?
+    }
+}
+
+/// A question whose transaction is on its way.
+struct Sent {
+    ask: Ask,
+    attempts: u8,
+}
+
+struct Waiter {
+    iface_id: String,
+    milestone: Milestone,
+    answer: Answer<()>,
+}
+
+struct Task {
+    client: Client,
+    bridge: String,
+    asks: mpsc::Receiver<Ask>,
+    queue: VecDeque<(Ask, u8)>,
+    sent: FxHashMap<RequestId, Sent>,
+    /// By the name of the port.
+    waiting: BTreeMap<Str, Vec<Waiter>>,
+    ready: watch::Sender<Result<(), String>>,
+}
+
+impl Task {
+    async fn run(mut self) {
+        loop {
+            tokio::select! {
+                ask = self.asks.recv() => match ask {
+                    Some(ask) => self.queue.push_back((ask, 0)),
+                    None => return,
+                },
+                event = self.client.next() => self.on_event(event),
+            }
+            while let Some(event) = self.client.poll_event() {
+                self.on_event(event);
+            }
+            while let Ok(ask) = self.asks.try_recv() {
+                self.queue.push_back((ask, 0));
+            }
+            self.work();
+        }
+    }
+
+    /// Answers or sends what is asked, while the replica can be trusted.
+    fn work(&mut self) {
+        if !self.client.session().is_synced() {
+            return;
+        }
+        // What has to wait for the next event comes back into the queue.
+        for (ask, attempts) in std::mem::take(&mut self.queue) {
+            if !ask.is_taken_back() {
+                self.begin(ask, attempts);
+            }
+        }
+        self.client.flush();
+    }
+
+    fn begin(&mut self, mut ask: Ask, attempts: u8) {
+        let Some(switch) = Switch::of(self.client.replica()) else {
+            return self.queue.push_back((ask, attempts));
+        };
+        let transaction = match &mut ask {
+            Ask::Pods(ports, _) => ensure_pods(switch, &self.bridge, ports),
+            Ask::Sandbox { sandbox, names, .. } => {
+                let (transaction, there) = remove_sandbox(switch, sandbox);
+                names.extend(there);
+                Ok(transaction)
+            }
+            Ask::Internal(ports, _) => ensure_internal(switch, ports),
+            Ask::Seen(_) | Ask::Wait { .. } => Ok(Transaction::default()),
+        };
+        match transaction {
+            Err(error) => ask.fail(error),
+            Ok(transaction) if transaction.ops.is_empty() => self.settle(ask, attempts > 0),
+            Ok(transaction) => match self.client.session().transact(&transaction) {
+                Ok(id) => drop(self.sent.insert(id, Sent { ask, attempts: attempts + 1 })),
+                Err(_) => self.queue.push_back((ask, attempts)),
+            },
+        }
+    }
+
+    /// The database is as asked.
+    fn settle(&mut self, ask: Ask, written: bool) {
+        let Some(switch) = Switch::of(self.client.replica()) else { return ask.fail(Error::Ended) };
+        // Whoever asked may have gone; then nobody hears the answer.
+        match ask {
+            Ask::Pods(_, answer) => drop(answer.send(Ok(()))),
+            Ask::Sandbox { names, answer, .. } => drop(answer.send(Ok(names))),
+            Ask::Internal(_, answer) => drop(answer.send(Ok(written))),
+            Ask::Seen(answer) => drop(answer.send(Ok(switch.pods()))),
+            Ask::Wait { name, iface_id, milestone, answer } => match switch
+                .reached(&name, &iface_id, milestone)
+            {
+                Some(outcome) => drop(answer.send(outcome)),
+                None => {
+                    self.waiting.entry(name.into()).or_default().push(Waiter { iface_id, milestone, answer });
+                }
+            },
+        }
+    }
+
+    fn on_event(&mut self, event: ClientEvent) {
+        match event {
+            ClientEvent::Connected(_) => {}
+            ClientEvent::Disconnected { remote, reason } => {
+                warn!(%remote, reason, "the Open vSwitch database is out of reach; ports wait until it is back");
+                let words = format!("the Open vSwitch database {remote} is out of reach: {reason}");
+                drop(self.ready.send_replace(Err(words)));
+            }
+            ClientEvent::Session(Event::Synced(report)) => {
+                info!(first = report.first, "the Open vSwitch database is there");
+                let names: Vec<Str> = self.waiting.keys().cloned().collect();
+                names.iter().for_each(|name| self.look_again(name));
+                self.tell_ready();
+            }
+            ClientEvent::Session(Event::Changed(changes)) => self.changed(&changes),
+            ClientEvent::Session(Event::Transacted(id, outcome)) => {
+                if let Some(sent) = self.sent.remove(&id) {
+                    self.transacted(sent, outcome);
+                }
+            }
+            ClientEvent::Session(_) => {}
+        }
+    }
+
+    fn changed(&mut self, changes: &[Change]) {
+        let Some(switch) = Switch::of(self.client.replica()) else { return };
+        let (interfaces, others): (Vec<&Change>, Vec<&Change>) =
+            changes.iter().partition(|change| switch.is_interfaces(change.table));
+        let names: Vec<Str> = interfaces.into_iter().filter_map(|change| self.name_of(change)).collect();
+        names.iter().for_each(|name| self.look_again(name));
+        if !others.is_empty() {
+            self.tell_ready();
+        }
+    }
+
+    fn name_of(&self, change: &Change) -> Option<Str> {
+        let replica = self.client.replica();
+        match &change.kind {
+            ChangeKind::Delete(row) => {
+                text(RowRef { layout: replica.layout(change.table), uuid: change.uuid, row }, "name")
+            }
+            ChangeKind::Insert | ChangeKind::Modify(_) => {
+                text(replica.row(change.table, change.uuid)?, "name")
+            }
+        }
+    }
+
+    /// Something about a port changed: perhaps that for which somebody waits.
+    fn look_again(&mut self, name: &Str) {
+        let Some(switch) = Switch::of(self.client.replica()) else { return };
+        let Some(waiters) = self.waiting.remove(name) else { return };
+        let mut still = Vec::new();
+        for waiter in waiters {
+            match switch.reached(name, &waiter.iface_id, waiter.milestone) {
+                Some(outcome) => drop(waiter.answer.send(outcome)),
+                None if waiter.answer.is_closed() => {}
+                None => still.push(waiter),
+            }
+        }
+        if !still.is_empty() {
+            self.waiting.insert(name.clone(), still);
+        }
+    }
+
+    fn tell_ready(&mut self) {
+        let Some(switch) = Switch::of(self.client.replica()) else { return };
+        let state = switch.bridge(&self.bridge).map(drop).map_err(|error| error.to_string());
+        self.ready.send_if_modified(|known| {
+            *known != state && {
+                *known = state;
+                true
+            }
+        });
+    }
+
+    fn transacted(&mut self, sent: Sent, outcome: TransactOutcome) {
+        let Sent { ask, attempts } = sent;
+        match outcome {
+            TransactOutcome::Done(_) => self.settle(ask, true),
+            // It took effect or not: the replica says so when it is back.
+            TransactOutcome::Lost => self.queue.push_back((ask, attempts)),
+            TransactOutcome::Failed(error) if attempts < ATTEMPTS => {
+                warn!(%error, attempts, "the Open vSwitch database refused; looking again");
+                self.queue.push_back((ask, attempts));
+            }
+            TransactOutcome::Failed(error) => ask.fail(error.into()),
+        }
+    }
+}
+
+impl Ask {
+    fn is_taken_back(&self) -> bool {
+        match self {
+            Ask::Pods(_, answer) | Ask::Wait { answer, .. } => answer.is_closed(),
+            Ask::Sandbox { answer, .. } => answer.is_closed(),
+            Ask::Internal(_, answer) => answer.is_closed(),
+            Ask::Seen(answer) => answer.is_closed(),
+        }
+    }
+
+    fn fail(self, error: Error) {
+        match self {
+            Ask::Pods(_, answer) | Ask::Wait { answer, .. } => drop(answer.send(Err(error))),
+            Ask::Sandbox { answer, .. } => drop(answer.send(Err(error))),
+            Ask::Internal(_, answer) => drop(answer.send(Err(error))),
+            Ask::Seen(answer) => drop(answer.send(Err(error))),
+        }
+    }
+}
