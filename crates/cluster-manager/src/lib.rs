@@ -1,1 +1,39 @@
-//! The cluster manager: allocation, NADs and status.
+//! The cluster manager: network ids, node ids, tunnel keys, pod addresses, attachments of user-defined networks, and
+//! their status.
+//!
+//! [`Manager`] is a value: [`Manager::step`] takes one message and answers with what is to be written. It never waits,
+//! never reads a clock and never forgets a number that somebody may still use. [`run`] is the part with sockets.
+
+mod attach;
+mod config;
+mod dirty;
+mod error;
+mod flags;
+mod input;
+mod judge;
+mod keys;
+mod manager;
+mod memory;
+mod metrics;
+mod nads;
+mod namespaces;
+mod networks;
+mod nodes;
+mod owners;
+mod pods;
+mod pools;
+mod removal;
+mod render;
+mod routes;
+mod run;
+mod start;
+mod status;
+mod trouble;
+
+pub use config::{Config, Features};
+pub use error::Error;
+pub use flags::Flags;
+pub use input::{Input, Output};
+pub use keys::OwnerKey;
+pub use manager::Manager;
+pub use run::{Options, run};

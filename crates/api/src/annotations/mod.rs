@@ -17,7 +17,8 @@ pub use node::{
 };
 pub use pod::{Attachment, PodNetwork, PodNetworks, PodRole, PodRoute};
 pub use request::{
-    NetworkSelection, OpenPort, OpenPorts, Protocol, RequestedIp, RequestedNetworks, RequestedPrimary,
+    DefaultNetworkRequest, NetworkSelection, OpenPort, OpenPorts, Protocol, RequestedIp, RequestedNetworks,
+    RequestedPrimary,
 };
 pub use simple::{PerFamily, TunnelKeys};
 

@@ -51,15 +51,44 @@ impl Annotation for RequestedNetworks {
 
     /// JSON, or `namespace/name@interface` separated by commas.
     fn parse(text: &str) -> Result<Self, Error> {
-        if text.trim_start().starts_with('[') {
-            return from_json::<Self, _>(text).map(Self);
-        }
-        let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-        names.map(short_form).collect::<Result<_, _>>().map(Self).map_err(malformed::<Self>)
+        selections::<Self>(text).map(Self)
     }
 
     fn text(&self) -> String {
         to_json(&self.0)
+    }
+}
+
+fn selections<A: Annotation>(text: &str) -> Result<Vec<NetworkSelection>, Error> {
+    if text.trim_start().starts_with('[') {
+        return from_json::<A, _>(text);
+    }
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(short_form).collect::<Result<_, _>>().map_err(malformed::<A>)
+}
+
+/// What a pod asks for on its primary network: addresses or a MAC. By the same standard, as the only item of a list;
+/// the network is called `default`, whichever it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DefaultNetworkRequest(pub NetworkSelection);
+
+impl Annotation for DefaultNetworkRequest {
+    const KEY: &'static str = keys::DEFAULT_NETWORK;
+
+    fn parse(text: &str) -> Result<Self, Error> {
+        let all = selections::<Self>(text)?;
+        let [selection]: [NetworkSelection; 1] = all.try_into().map_err(|others: Vec<_>| {
+            malformed::<Self>(format!("it has {} networks instead of one", others.len()))
+        })?;
+        if selection.name.as_str() != "default" {
+            let problem = format!("the network is called \"default\", not \"{}\"", selection.name);
+            return Err(malformed::<Self>(problem));
+        }
+        Ok(Self(selection))
+    }
+
+    fn text(&self) -> String {
+        to_json(&[&self.0])
     }
 }
 

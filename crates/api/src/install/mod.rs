@@ -35,6 +35,11 @@ pub const NODE_GROUP: &str = "causeway:nodes";
 /// What the user of a node with a certificate begins with.
 pub const NODE_USER_PREFIX: &str = "causeway-node:";
 
+/// ConfigMap in which the cluster manager records freed numbers, and nodes read which ones must be gone.
+pub const FREED_NUMBERS: &str = "causeway-freed-numbers";
+/// The ConfigMap's only key.
+pub const FREED_NUMBERS_KEY: &str = "reuse";
+
 impl Installation {
     /// The user that the cluster manager is.
     pub fn cluster_manager_user(&self) -> String {

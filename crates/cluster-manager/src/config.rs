@@ -1,0 +1,55 @@
+//! What an installation has decided.
+
+use causeway_api::intent::{ClusterConfig, PodSubnet};
+
+/// What the manager needs to know before it sees the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The subnets that the cluster has taken, and what it can do.
+    pub cluster: ClusterConfig,
+    /// Pod subnets of the default network, with the length of each node's part.
+    pub default_subnets: Vec<PodSubnet>,
+    /// The most nodes that get an id.
+    pub max_nodes: u32,
+    /// The namespace of the manager's own objects.
+    pub namespace: String,
+    /// What is switched on.
+    pub features: Features,
+}
+
+/// What is switched on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Features {
+    /// Networks besides the default one.
+    pub multi_network: bool,
+    /// User-defined networks; needs `multi_network`.
+    pub network_segmentation: bool,
+    /// Pods that ask for an address or a MAC on their primary network.
+    pub preconfigured_addresses: bool,
+    /// ClusterNetworkConnects, whose tunnel keys come from the same range as those of networks.
+    pub network_connect: bool,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Self {
+            multi_network: true,
+            network_segmentation: true,
+            preconfigured_addresses: true,
+            network_connect: true,
+        }
+    }
+}
+
+impl Features {
+    /// The flag that has switched user-defined networks off, if one has.
+    pub const fn without_networks(self) -> Option<&'static str> {
+        if !self.multi_network {
+            Some("--enable-multi-network=false")
+        } else if !self.network_segmentation {
+            Some("--enable-network-segmentation=false")
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The one error of this crate.
+
+/// Why a cluster manager does not run.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message of each variant says what its fields are")]
+pub enum Error {
+    #[error("--cluster-subnets cannot be split among nodes: {0}")]
+    ClusterSubnets(causeway_alloc::Error),
+    #[error(transparent)]
+    Runtime(#[from] causeway_runtime::Error),
+    #[error("leadership is lost: {0}")]
+    LeadershipLost(String),
+    #[error(
+        "the ConfigMap {name} cannot be read: {problem}; repair it, numbers that it lists must not be given out"
+    )]
+    Memory { name: String, problem: String },
+}

@@ -1,0 +1,71 @@
+//! The flags of the cluster manager.
+
+use std::net::SocketAddr;
+
+use causeway_runtime::ClusterFlags;
+
+use crate::{Config, Features};
+
+/// Flags of the cluster manager
+#[derive(Clone, Debug, clap::Args)]
+pub struct Flags {
+    #[command(flatten)]
+    pub(crate) cluster: ClusterFlags,
+    /// Allow networks besides the default one
+    #[arg(long, env = "CAUSEWAY_ENABLE_MULTI_NETWORK", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    enable_multi_network: bool,
+    /// Allow user-defined networks; needs --enable-multi-network
+    #[arg(long, env = "CAUSEWAY_ENABLE_NETWORK_SEGMENTATION", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    enable_network_segmentation: bool,
+    /// Allow pods to ask for addresses on their primary network
+    #[arg(long, env = "CAUSEWAY_ENABLE_PRECONFIGURED_UDN_ADDRESSES", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    enable_preconfigured_udn_addresses: bool,
+    /// Watch ClusterNetworkConnects, whose tunnel keys come from the same range as those of networks
+    #[arg(long, env = "CAUSEWAY_ENABLE_NETWORK_CONNECT", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    enable_network_connect: bool,
+    /// Accepted for compatibility: host subnets are derived, and nodes decide what they render
+    #[arg(long, env = "CAUSEWAY_ENABLE_DYNAMIC_UDN_ALLOCATION", value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    enable_dynamic_udn_allocation: bool,
+    /// Accepted for compatibility: nodes keep a network for so long after its last pod, such as 120s
+    #[arg(long, env = "CAUSEWAY_UDN_DELETION_GRACE_PERIOD", value_name = "TIME", default_value = "120s")]
+    udn_deletion_grace_period: String,
+    /// Address to serve /metrics, /healthz and /readyz on
+    #[arg(
+        long,
+        env = "CAUSEWAY_METRICS_ADDRESS",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:9411"
+    )]
+    pub(crate) metrics_address: SocketAddr,
+    /// Work only while holding the lease; switch off only where a single manager is certain
+    #[arg(long, env = "CAUSEWAY_LEADER_ELECT", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) leader_elect: bool,
+}
+
+impl Flags {
+    /// What the flags decide.
+    pub fn config(&self) -> Config {
+        Config {
+            cluster: self.cluster.config(),
+            default_subnets: self.cluster.cluster_subnets.clone(),
+            max_nodes: self.cluster.max_nodes,
+            namespace: self.cluster.namespace.clone(),
+            features: Features {
+                multi_network: self.enable_multi_network,
+                network_segmentation: self.enable_network_segmentation,
+                preconfigured_addresses: self.enable_preconfigured_udn_addresses,
+                network_connect: self.enable_network_connect,
+            },
+        }
+    }
+
+    /// Flags that are there so that command lines of other distributions work, and that change nothing here.
+    pub(crate) fn without_effect(&self) -> Option<String> {
+        let dynamic = self.enable_dynamic_udn_allocation;
+        let grace = self.udn_deletion_grace_period != "120s";
+        (dynamic || grace).then(|| {
+            "--enable-dynamic-udn-allocation and --udn-deletion-grace-period change nothing here: give --render=used to the nodes"
+                .to_owned()
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! The manager as a value: messages in, things to do out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_runtime::watch::Event;
+use causeway_runtime::write::{Action, Ended, Outcome, Request, Target};
+use causeway_types::{ConnectName, DatapathKey};
+
+use crate::dirty::Dirty;
+use crate::memory::Memory;
+use crate::nads::Nads;
+use crate::namespaces::Namespaces;
+use crate::networks::Networks;
+use crate::nodes::Nodes;
+use crate::owners::Owners;
+use crate::pods::Pods;
+use crate::{Config, Error, Input, Output};
+
+/// The cluster manager's state.
+#[derive(Debug)]
+pub struct Manager {
+    pub(crate) config: Config,
+    pub(crate) now_ms: i64,
+    gate: Gate,
+    started: bool,
+    pub(crate) nodes: Nodes,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) owners: Owners,
+    pub(crate) nads: Nads,
+    pub(crate) networks: Networks,
+    pub(crate) pods: Pods,
+    pub(crate) connects: BTreeMap<ConnectName, DatapathKey>,
+    pub(crate) memory: Memory,
+    pub(crate) dirty: Dirty,
+    pub(crate) out: Vec<Output>,
+    /// What is being written, so that it is not asked for twice.
+    pending: BTreeMap<(Target, &'static str), Pending>,
+    tokens: u64,
+}
+
+#[derive(Debug)]
+struct Pending {
+    action: Action,
+    token: u64,
+}
+
+/// Which kinds have been listed. Nothing is concluded before all that are needed have been.
+#[derive(Debug)]
+struct Gate {
+    missing: BTreeSet<&'static str>,
+    problems: BTreeMap<&'static str, String>,
+}
+
+impl Gate {
+    fn listed(&mut self, kind: &'static str) {
+        self.missing.remove(kind);
+        self.problems.remove(kind);
+    }
+
+    fn problem(&mut self, kind: &'static str, problem: String) {
+        self.problems.insert(kind, problem);
+    }
+}
+
+impl Manager {
+    /// A manager that has seen nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::ClusterSubnets`] when the default network's subnets cannot be split.
+    pub fn new(config: Config) -> Result<Self, Error> {
+        let mut missing = BTreeSet::from([
+            "nodes",
+            "namespaces",
+            "pods",
+            "network-attachment-definitions",
+            "userdefinednetworks",
+            "clusteruserdefinednetworks",
+            "freed numbers",
+        ]);
+        if config.features.network_connect {
+            missing.insert("clusternetworkconnects");
+        }
+        Ok(Self {
+            nodes: Nodes::new(config.max_nodes, &config.default_subnets)?,
+            config,
+            now_ms: 0,
+            gate: Gate { missing, problems: BTreeMap::new() },
+            started: false,
+            namespaces: Namespaces::default(),
+            owners: Owners::default(),
+            nads: Nads::default(),
+            networks: Networks::default(),
+            pods: Pods::default(),
+            connects: BTreeMap::new(),
+            memory: Memory::default(),
+            dirty: Dirty::default(),
+            out: Vec::new(),
+            pending: BTreeMap::new(),
+            tokens: 0,
+        })
+    }
+
+    /// Takes one message and says what is to be done.
+    pub fn step(&mut self, input: Input) -> Vec<Output> {
+        self.absorb(input);
+        if !self.started && self.gate.missing.is_empty() {
+            self.started = true;
+            self.start();
+        }
+        if self.started {
+            self.settle();
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// Whether everything needed has been seen, and if not, what is missing.
+    ///
+    /// # Errors
+    /// What is missing, for people.
+    pub fn ready(&self) -> Result<(), String> {
+        let Some(first) = self.gate.missing.iter().next() else { return Ok(()) };
+        let said = self.gate.missing.iter().find_map(|kind| self.gate.problems.get(kind));
+        Err(said.cloned().unwrap_or_else(|| format!("{first} have not been listed")))
+    }
+
+    pub(crate) const fn is_started(&self) -> bool {
+        self.started
+    }
+
+    fn absorb(&mut self, input: Input) {
+        match input {
+            Input::Node(event) => self.take("nodes", event, Self::node_applied, Self::node_deleted),
+            Input::Namespace(event) => {
+                self.take("namespaces", event, Self::namespace_applied, Self::namespace_deleted);
+            }
+            Input::Pod(event) => self.take("pods", event, Self::pod_applied, Self::pod_deleted),
+            Input::Nad(event) => {
+                self.take("network-attachment-definitions", event, Self::nad_applied, Self::nad_deleted);
+            }
+            Input::UserDefinedNetwork(event) => {
+                self.take("userdefinednetworks", event, Self::udn_applied, Self::udn_deleted);
+            }
+            Input::ClusterUserDefinedNetwork(event) => {
+                self.take("clusteruserdefinednetworks", event, Self::cudn_applied, Self::cudn_deleted);
+            }
+            Input::ClusterNetworkConnect(event) => {
+                self.take("clusternetworkconnects", event, Self::connect_applied, Self::connect_deleted);
+            }
+            Input::ZoneReport(event) => {
+                self.take("zonereports", event, Self::report_applied, Self::report_deleted);
+            }
+            Input::Memory(reuse) => {
+                self.memory.remembered = *reuse;
+                self.gate.listed("freed numbers");
+            }
+            Input::Written(outcome) => self.written(&outcome),
+            Input::Tick(now_ms) => self.now_ms = now_ms,
+        }
+    }
+
+    fn take<T, K>(
+        &mut self,
+        kind: &'static str,
+        event: Event<T, K>,
+        applied: fn(&mut Self, T),
+        deleted: fn(&mut Self, &K),
+    ) {
+        match event {
+            Event::Applied(object) => applied(self, object),
+            Event::Deleted(key) => deleted(self, &key),
+            Event::Synced => self.gate.listed(kind),
+            Event::Unsynced(problem) => self.gate.problem(kind, problem),
+        }
+    }
+
+    /// Nodes and networks come before the pods that need them; what one step dirties, a later one finds settled.
+    fn settle(&mut self) {
+        loop {
+            self.settle_networks();
+            if let Some(pod) = self.dirty.pods.pop_first() {
+                self.settle_pod(&pod);
+            } else if let Some(owner) = self.dirty.statuses.pop_first() {
+                self.settle_status(&owner);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Everything but pods and what is said.
+    pub(crate) fn settle_networks(&mut self) {
+        loop {
+            if let Some(node) = self.dirty.nodes.pop_first() {
+                self.settle_node(&node);
+            } else if std::mem::take(&mut self.dirty.clashes) {
+                self.find_clashes();
+            } else if let Some(nad) = self.dirty.nads.pop_first() {
+                self.settle_nad(&nad);
+            } else if let Some(owner) = self.dirty.owners.pop_first() {
+                self.settle_owner(&owner);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Asks for a write, unless exactly this one is under way.
+    pub(crate) fn write(&mut self, mut request: Request) -> u64 {
+        let key = (request.target.clone(), request.part);
+        if let Some(pending) = self.pending.get(&key).filter(|pending| pending.action == request.action) {
+            return pending.token;
+        }
+        self.tokens += 1;
+        request.token = self.tokens;
+        self.pending.insert(key, Pending { action: request.action.clone(), token: self.tokens });
+        self.out.push(Output::Write(request));
+        self.tokens
+    }
+
+    /// News of an object: whatever was asked for is compared with it anew.
+    pub(crate) fn written_back(&mut self, target: &Target) {
+        let parts: Vec<_> = self
+            .pending
+            .range((target.clone(), "")..)
+            .map(|(key, _)| key.clone())
+            .take_while(|(other, _)| other == target)
+            .collect();
+        for key in parts {
+            self.pending.remove(&key);
+        }
+    }
+
+    fn written(&mut self, outcome: &Outcome) {
+        let key = (outcome.target.clone(), outcome.part);
+        let current = self.pending.get(&key).is_some_and(|pending| pending.token == outcome.token);
+        match &outcome.result {
+            Ended::Done => self.done(outcome),
+            // Whatever is in the way shows in the next event of the object.
+            Ended::NotFound | Ended::Conflict(_) if current => {
+                self.pending.remove(&key);
+            }
+            Ended::NotFound | Ended::Conflict(_) => {}
+            // The queue tries again by itself.
+            Ended::Failed(problem) => {
+                tracing::warn!(target = %outcome.target, part = outcome.part, %problem, "a write failed");
+                self.write_failed(&outcome.target, problem);
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Freed numbers: which ones nobody may have yet, and what is recorded about them.
+
+use causeway_alloc::{Epoch, KeyOwner, Reuse};
+use causeway_api::crd::{FailureSubject, ZoneReport};
+use causeway_runtime::write::{Action, Kind, Outcome, Priority, Request, Target};
+use causeway_types::{NetworkName, NodeName};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::{Manager, OwnerKey};
+
+/// Name of the ConfigMap with freed numbers.
+pub(crate) const CONFIG_MAP: &str = causeway_api::install::FREED_NUMBERS;
+/// Its only key.
+pub(crate) const KEY: &str = causeway_api::install::FREED_NUMBERS_KEY;
+const MANAGER: &str = "causeway-cluster-manager";
+
+/// What is recorded, and up to where that is written.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// What was recorded when the manager started.
+    pub(crate) remembered: Reuse,
+    pub(crate) epoch: Epoch,
+    /// The last record that is known to be written.
+    written: u64,
+}
+
+impl Manager {
+    /// Lists the numbers of a network as freed, and records that. The answer is the record's token.
+    pub(crate) fn quarantine(&mut self, network: &NetworkName) -> Option<u64> {
+        let key = KeyOwner::TransitRouter(network.clone());
+        if self.networks.ids.id_of(network).is_none() && self.networks.keys.id_of(&key).is_none() {
+            return None;
+        }
+        self.memory.epoch = self.memory.epoch.next();
+        self.networks.ids.quarantine(network, self.memory.epoch);
+        self.networks.keys.quarantine(&key, self.memory.epoch);
+        Some(self.remember())
+    }
+
+    /// The numbers of a network belong to nobody any more.
+    pub(crate) fn release_numbers(&mut self, network: &NetworkName) {
+        self.networks.ids.release(network);
+        self.networks.keys.release(&KeyOwner::TransitRouter(network.clone()));
+    }
+
+    fn remember(&mut self) -> u64 {
+        let reuse = Reuse {
+            epoch: self.memory.epoch,
+            network_ids: self.networks.ids.record(),
+            tunnel_keys: self.networks.keys.record(),
+            connects: self.memory.remembered.connects.clone(),
+        };
+        let text = serde_json::to_string(&reuse).unwrap_or_default();
+        let namespace = self.config.namespace.clone();
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_MAP, "namespace": namespace},
+            "data": {KEY: text},
+        });
+        self.write(Request {
+            target: memory_target(namespace),
+            part: "data",
+            priority: Priority::Network,
+            action: Action::Apply { subresource: None, manager: MANAGER, body },
+            token: 0,
+        })
+    }
+
+    /// Whether the record with this token, or a later one, is written.
+    pub(crate) fn is_remembered(&self, token: u64) -> bool {
+        self.memory.written >= token
+    }
+
+    /// A write is done. What follows from it shows in events of the object, but for the record, which nobody watches.
+    pub(crate) fn done(&mut self, outcome: &Outcome) {
+        match outcome.target.kind {
+            Kind::ConfigMap => {
+                self.memory.written = self.memory.written.max(outcome.token);
+                self.dirty.owners.extend(self.owners.going.iter().cloned());
+            }
+            Kind::UserDefinedNetwork | Kind::ClusterUserDefinedNetwork if outcome.part == "status" => {
+                self.status_done(&outcome.target);
+            }
+            _ => {}
+        }
+    }
+
+    /// Numbers that all zones have cleared can be used again.
+    pub(crate) fn expire_numbers(&mut self) {
+        let report = |name: &NodeName| self.nodes.epochs.get(name).copied().map(Epoch);
+        let cleared = Epoch::cleared(self.nodes.all.keys().map(report));
+        self.networks.ids.expire(cleared);
+        self.networks.keys.expire(cleared);
+        self.dirty.owners.extend(std::mem::take(&mut self.networks.starved));
+    }
+
+    pub(crate) fn report_applied(&mut self, report: ZoneReport) {
+        let Ok(node) = NodeName::new(report.name_any()) else { return };
+        let epoch = u64::try_from(report.spec.epoch).unwrap_or(0);
+        let changed = self.nodes.epochs.insert(node.clone(), epoch) != Some(epoch);
+        let failing =
+            report.spec.failures.iter().filter(|failure| failure.subject == FailureSubject::Network);
+        let failures = failing
+            .filter_map(|f| Some((NetworkName::new(f.name.clone()).ok()?, f.message.clone())))
+            .collect();
+        self.set_failures(&node, failures);
+        if changed {
+            self.expire_numbers();
+        }
+    }
+
+    pub(crate) fn report_deleted(&mut self, node: &NodeName) {
+        self.nodes.epochs.remove(node);
+        self.set_failures(node, Vec::new());
+    }
+
+    fn set_failures(&mut self, node: &NodeName, failures: Vec<(NetworkName, String)>) {
+        let touched = self.networks.set_failures(node, failures);
+        let owners = touched.iter().filter_map(|name| self.networks.all.get(name)?.owner.clone());
+        let owners: Vec<OwnerKey> = owners.collect();
+        self.dirty.statuses.extend(owners);
+    }
+}
+
+fn memory_target(namespace: String) -> Target {
+    Target { kind: Kind::ConfigMap, namespace: Some(namespace), name: CONFIG_MAP.into() }
+}

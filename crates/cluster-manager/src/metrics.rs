@@ -1,0 +1,63 @@
+//! What the manager counts.
+
+use causeway_runtime::write::Ended;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::{Input, Manager};
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Written {
+    result: &'static str,
+}
+
+/// The counters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Metrics {
+    pub(crate) leader: Gauge,
+    inputs: Counter,
+    writes: Family<Written, Counter>,
+    networks: Gauge,
+    pods: Gauge,
+    waiting: Gauge,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> (Self, Registry) {
+        let metrics = Self::default();
+        let mut registry = Registry::with_prefix("causeway_clustermanager");
+        registry.register("leader", "Whether this manager works", metrics.leader.clone());
+        registry.register("inputs", "Messages taken", metrics.inputs.clone());
+        registry.register("writes", "Attempts of writes, by how they ended", metrics.writes.clone());
+        registry.register("networks", "Networks besides the default one", metrics.networks.clone());
+        registry.register("pods", "Pods known", metrics.pods.clone());
+        registry.register(
+            "pods_waiting",
+            "Pods without addresses that wait for something",
+            metrics.waiting.clone(),
+        );
+        (metrics, registry)
+    }
+
+    pub(crate) fn saw(&self, input: &Input) {
+        self.inputs.inc();
+        let Input::Written(outcome) = input else { return };
+        let result = match outcome.result {
+            Ended::Done => "done",
+            Ended::NotFound => "not_found",
+            Ended::Conflict(_) => "conflict",
+            Ended::Failed(_) => "failed",
+        };
+        self.writes.get_or_create(&Written { result }).inc();
+    }
+
+    pub(crate) fn count(&self, manager: &Manager) {
+        let set = |gauge: &Gauge, count: usize| gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
+        set(&self.networks, manager.networks.all.len());
+        set(&self.pods, manager.pods.all.len());
+        set(&self.waiting, manager.pods.waiting.values().map(std::collections::BTreeSet::len).sum());
+    }
+}

@@ -1,0 +1,199 @@
+//! What pods draw from: addresses, MACs and, on layer2 networks, tunnel ids.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use causeway_alloc::{AddressOwner, AddressPool, Error, Macs, PodSubnet, PodTunnelIds};
+use causeway_api::annotations::PodNetwork;
+use causeway_api::crd::Topology;
+use causeway_api::intent::Network;
+use causeway_types::{Cidr, Mac, NetworkId, PortKey};
+use ipnet::IpNet;
+
+use crate::keys::PoolKey;
+
+/// All pools that pods have drawn from.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    all: BTreeMap<PoolKey, Pool>,
+}
+
+impl Pools {
+    pub(crate) fn get_mut(&mut self, key: PoolKey) -> Option<&mut Pool> {
+        self.all.get_mut(&key)
+    }
+
+    /// The pool, made if it is not there.
+    pub(crate) fn entry(
+        &mut self,
+        key: PoolKey,
+        make: impl FnOnce() -> Result<Pool, Error>,
+    ) -> Result<&mut Pool, Error> {
+        match self.all.entry(key) {
+            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            std::collections::btree_map::Entry::Vacant(entry) => Ok(entry.insert(make()?)),
+        }
+    }
+
+    pub(crate) fn drop_network(&mut self, network: NetworkId) {
+        self.all.retain(|key, _| key.network != network);
+    }
+}
+
+/// One pool.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    addresses: AddressPool<AddressOwner>,
+    macs: Macs<AddressOwner>,
+    tunnels: Option<PodTunnelIds<AddressOwner>>,
+}
+
+/// What a pod asks for.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) addresses: Vec<IpNet>,
+    pub(crate) mac: Option<Mac>,
+}
+
+/// What a pod gets.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Given {
+    pub(crate) addresses: Vec<IpNet>,
+    pub(crate) mac: Mac,
+    pub(crate) tunnel: Option<PortKey>,
+    pub(crate) gateways: Vec<IpAddr>,
+}
+
+impl Pool {
+    fn new(subnets: Vec<PodSubnet>, tunnels: bool) -> Result<Self, Error> {
+        let gateways: Vec<IpAddr> = subnets.iter().filter_map(PodSubnet::gateway).collect();
+        let managements: Vec<IpAddr> = subnets.iter().filter_map(PodSubnet::management).collect();
+        let platform = [Mac::from_ips(gateways), Mac::from_ips(managements)];
+        Ok(Self {
+            addresses: AddressPool::new(subnets)?,
+            macs: Macs::new(platform.into_iter().flatten()),
+            tunnels: tunnels.then(PodTunnelIds::new),
+        })
+    }
+
+    /// A node's part of a network that routes between nodes.
+    pub(crate) fn of_node(subnets: &[Cidr]) -> Result<Self, Error> {
+        let routed = subnets.iter().map(|cidr| PodSubnet::routed(*cidr, None, &[]));
+        Self::new(routed.collect::<Result<_, _>>()?, false)
+    }
+
+    /// A network that is one subnet for all nodes.
+    pub(crate) fn of_network(network: &Network) -> Result<Self, Error> {
+        let subnet = |cidr: Cidr| {
+            let gateway = network.default_gateways.iter().find(|address| cidr.contains_address(**address));
+            let subnet = if network.is_primary() {
+                PodSubnet::routed(cidr, gateway.copied(), &network.infrastructure_subnets)?
+            } else {
+                PodSubnet::flat(cidr)
+            };
+            Ok(subnet.excluding(&network.exclude_subnets).on_request(&network.reserved_subnets))
+        };
+        let subnets = network.pod_cidrs().map(subnet).collect::<Result<_, Error>>()?;
+        Self::new(subnets, network.topology == Topology::Layer2)
+    }
+
+    /// Gives the owner addresses, a MAC and a tunnel id: all of them or none.
+    pub(crate) fn give(
+        &mut self,
+        owner: &AddressOwner,
+        asked: &Asked,
+        identity: Mac,
+    ) -> Result<Given, Error> {
+        let given = self.try_give(owner, asked, identity);
+        if given.is_err() {
+            self.release(owner);
+        }
+        given
+    }
+
+    fn try_give(&mut self, owner: &AddressOwner, asked: &Asked, identity: Mac) -> Result<Given, Error> {
+        let wanted: Vec<IpAddr> = asked.addresses.iter().map(IpNet::addr).collect();
+        let addresses = if self.addresses.subnets().next().is_none() {
+            // Without address management the pod brings its own.
+            asked.addresses.clone()
+        } else if wanted.is_empty() {
+            self.addresses.reserve(owner)?
+        } else {
+            self.addresses.request(owner, &wanted)?
+        };
+        let mac = self.give_mac(owner, asked.mac, &addresses, identity)?;
+        let tunnel = self.tunnels.as_mut().map(|ids| ids.reserve(owner)).transpose()?;
+        self.commit(owner);
+        Ok(Given { addresses, mac, tunnel, gateways: self.gateways() })
+    }
+
+    /// A MAC that follows from the address may have been asked for by somebody else; then one that follows from the pod
+    /// will do.
+    fn give_mac(
+        &mut self,
+        owner: &AddressOwner,
+        asked: Option<Mac>,
+        addresses: &[IpNet],
+        identity: Mac,
+    ) -> Result<Mac, Error> {
+        if let Some(mac) = asked {
+            return self.macs.request(owner, mac).map(|()| mac);
+        }
+        let derived = Mac::from_interfaces(addresses);
+        if let Some(mac) = derived.filter(|mac| self.macs.request(owner, *mac).is_ok()) {
+            return Ok(mac);
+        }
+        self.macs.request(owner, identity).map(|()| identity)
+    }
+
+    /// Takes up what a pod's annotation says it has.
+    pub(crate) fn adopt(&mut self, owner: &AddressOwner, entry: &PodNetwork) -> Result<(), Error> {
+        let adopted = self.try_adopt(owner, entry);
+        if adopted.is_err() {
+            self.release(owner);
+        }
+        adopted
+    }
+
+    fn try_adopt(&mut self, owner: &AddressOwner, entry: &PodNetwork) -> Result<(), Error> {
+        let addresses: Vec<IpAddr> = entry.ip_addresses.iter().map(IpNet::addr).collect();
+        if self.addresses.subnets().next().is_some() {
+            self.addresses.request(owner, &addresses)?;
+        }
+        self.macs.request(owner, entry.mac_address)?;
+        if let (Some(ids), Some(id)) = (&mut self.tunnels, entry.tunnel_id) {
+            ids.request(owner, id)?;
+        }
+        self.commit(owner);
+        Ok(())
+    }
+
+    fn commit(&mut self, owner: &AddressOwner) {
+        self.addresses.commit(owner);
+        self.macs.commit(owner);
+        if let Some(ids) = &mut self.tunnels {
+            ids.commit(owner);
+        }
+    }
+
+    /// The owner is gone.
+    pub(crate) fn release(&mut self, owner: &AddressOwner) {
+        self.addresses.release(owner);
+        self.macs.release(owner);
+        if let Some(ids) = &mut self.tunnels {
+            ids.release(owner);
+        }
+    }
+
+    /// The routers' addresses, in the subnets' order.
+    pub(crate) fn gateways(&self) -> Vec<IpAddr> {
+        self.addresses.subnets().filter_map(PodSubnet::gateway).collect()
+    }
+
+    /// How many more pods find a place.
+    pub(crate) fn free(&self) -> usize {
+        let addresses = usize::try_from(self.addresses.free()).unwrap_or(usize::MAX);
+        let tunnels = self.tunnels.as_ref().map_or(usize::MAX, |ids| ids.free() as usize);
+        addresses.min(tunnels)
+    }
+}
