@@ -1,6 +1,9 @@
 //! The command line: every role and tool as a subcommand.
 
+mod cluster_manager;
 mod crds;
+mod node;
+mod role;
 mod sandbox;
 
 use clap::{Parser, Subcommand};
@@ -14,13 +17,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    ClusterManager(Box<cluster_manager::ClusterManager>),
     Crds(crds::Crds),
+    Node(Box<node::Node>),
     Sandbox(sandbox::Sandbox),
 }
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::ClusterManager(manager) => manager.run(),
         Command::Crds(crds) => crds.run(),
+        Command::Node(node) => node.run(),
         Command::Sandbox(sandbox) => sandbox.run(),
     }
 }

@@ -1,0 +1,76 @@
+//! What the role counts.
+
+use std::sync::atomic::AtomicU64;
+
+use causeway_ovn::apply::Stats;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Labels {
+    database: &'static str,
+    what: &'static str,
+}
+
+type Number = Gauge<f64, AtomicU64>;
+
+/// The role's numbers.
+#[derive(Clone, Default)]
+pub(super) struct Metrics {
+    rows: Family<Labels, Number>,
+    networks: Gauge,
+    pods: Gauge,
+    problems: Gauge,
+    host_writes: Gauge,
+}
+
+impl Metrics {
+    pub(super) fn registered(registry: &mut Registry) -> Metrics {
+        let metrics = Metrics::default();
+        registry.register(
+            "causeway_zone_engine",
+            "What the engine of a database has done since the start",
+            metrics.rows.clone(),
+        );
+        registry.register(
+            "causeway_zone_networks",
+            "Networks that are rendered here",
+            metrics.networks.clone(),
+        );
+        registry.register("causeway_zone_pods", "Pods that the zone keeps", metrics.pods.clone());
+        registry.register("causeway_zone_failures", "What the zone could not do", metrics.problems.clone());
+        registry.register(
+            "causeway_host_writes",
+            "Changes of the host since the start",
+            metrics.host_writes.clone(),
+        );
+        metrics
+    }
+
+    pub(super) fn database(&self, database: &'static str, stats: Stats) {
+        let numbers = [
+            ("transactions", stats.transactions),
+            ("created", stats.created),
+            ("modified", stats.modified),
+            ("deleted", stats.deleted),
+            ("failed", stats.failed),
+            ("foreign_changes", stats.foreign_changes),
+            ("audit_findings", stats.audit_findings),
+        ];
+        for (what, number) in numbers {
+            self.rows.get_or_create(&Labels { database, what }).set(number as f64);
+        }
+    }
+
+    pub(super) fn zone(&self, networks: usize, pods: usize, problems: usize) {
+        self.networks.set(networks as i64);
+        self.pods.set(pods as i64);
+        self.problems.set(problems as i64);
+    }
+
+    pub(super) fn host(&self, writes: u64) {
+        self.host_writes.set(writes as i64);
+    }
+}

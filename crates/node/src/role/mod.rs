@@ -1,0 +1,24 @@
+//! The node role: one task that owns the zone's model and brings what follows from it to the databases and the host.
+//!
+//! ```text
+//!   watches ─► Zone ─┬─► Northbound ─► applier ─► northbound database
+//!                    ├─► Southbound ─► applier ─► southbound database
+//!                    ├─► HostPlan   ─► host task ─► kernel, Open vSwitch ports
+//!                    ├─► CNI server: pods, networks
+//!                    └─► own Node's annotations, ZoneReport
+//! ```
+//! Nothing is written anywhere before every watched kind has listed once. A watch that breaks later keeps what is
+//! known: old is better than half.
+
+mod annotations;
+mod flags;
+mod host;
+mod metrics;
+mod report;
+mod run;
+mod state;
+mod switch;
+mod wiring;
+
+pub use flags::NodeFlags;
+pub use run::run;

@@ -1,0 +1,336 @@
+//! The role's one task, and the children that own its sockets.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use causeway_api::crd::ZoneReportSpec;
+use causeway_host::Kernel;
+use causeway_model::record::{Nad, Namespace, Node, Pod};
+use causeway_model::zone::{Dirty, ZoneConfig};
+use causeway_ovn::apply::Options;
+use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
+use causeway_ovsdb_client::Remote;
+use causeway_plan::{Northbound, Southbound};
+use causeway_runtime::watch as watches;
+use causeway_runtime::watch::{Lists, Selection, Watched, everywhere};
+use causeway_runtime::write::{Action, Ended, Kind, Outcome, Priority, Request, Target, Writer};
+use causeway_runtime::{Health, serve};
+use causeway_types::{Cidr, Mac};
+use kube::Client;
+use prometheus_client::registry::Registry;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, info, warn};
+
+use super::annotations::{self, Switch};
+use super::flags::NodeFlags;
+use super::host::HostTask;
+use super::metrics::Metrics;
+use super::report;
+use super::state::{Input, State};
+use super::switch;
+use super::wiring::Wiring;
+use crate::ovs::{Ovs, OvsConfig};
+use crate::{Applier, ApplierConfig};
+
+/// Two processes must not write one zone.
+const LOCK: &str = "causeway_zone";
+/// The device of the default network's management port.
+const MANAGEMENT: &str = "ovn-k8s-mp0";
+/// The bridge that ovn-controller works on.
+const INTEGRATION_BRIDGE: &str = "br-int";
+/// Messages that wait for the task.
+const QUEUE: usize = 4096;
+/// How many messages are taken before the databases get their turn.
+const BATCH: usize = 2000;
+/// How often the zone is looked over as a whole, for reports and metrics: what an event costs must not grow with
+/// what it does not touch.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What reaches the task.
+enum Message {
+    Input(Input),
+    Written(Outcome),
+}
+
+/// Runs the role until it is told to end.
+///
+/// # Errors
+/// What it cannot start without.
+pub async fn run(flags: NodeFlags) -> anyhow::Result<()> {
+    let client = causeway_runtime::client(flags.cluster.kubeconfig.as_deref(), "node").await?;
+    let (sender, messages) = mpsc::channel(QUEUE);
+    start_watches(&client, &sender);
+    let writer = Writer::start(client.clone(), sender, Message::Written);
+    let mut registry = Registry::default();
+    let metrics = Metrics::registered(&mut registry);
+    let health = Health::waiting("starting");
+    let mut task = Task::new(&flags, writer, metrics, health.clone(), &mut registry)
+        .with_context(|| flags.cni_socket.display().to_string())?;
+    serve(flags.metrics_address, Arc::new(registry), health).await?;
+    info!(node = %flags.node_name, "the node role has started");
+    tokio::select! {
+        () = task.work(messages) => {}
+        () = told_to_end() => info!("ending; pods keep their network"),
+    }
+    Ok(())
+}
+
+async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return std::future::pending().await };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+fn start_watches(client: &Client, sender: &mpsc::Sender<Message>) {
+    start_watch::<Node>(client, sender, |event| Message::Input(Input::Node(event)));
+    start_watch::<Namespace>(client, sender, |event| Message::Input(Input::Namespace(event)));
+    start_watch::<Nad>(client, sender, |event| Message::Input(Input::Nad(event)));
+    start_watch::<Pod>(client, sender, |event| Message::Input(Input::Pod(event)));
+}
+
+fn start_watch<T: Watched>(
+    client: &Client,
+    sender: &mpsc::Sender<Message>,
+    wrap: impl Fn(watches::Event<T, T::Key>) -> Message + Send + 'static,
+) {
+    let selection = Selection { lists: Lists::Streamed, ..Selection::default() };
+    tokio::spawn(watches::watch(everywhere::<T>(client), selection, sender.clone(), wrap));
+}
+
+fn applier(declarations: &'static Declarations, remote: &Remote) -> Applier {
+    Applier::new(ApplierConfig {
+        declarations,
+        remotes: vec![remote.clone()],
+        tls: None,
+        options: Options { lock: Some(LOCK.into()), ..Options::default() },
+    })
+}
+
+struct Task {
+    state: State,
+    northbound: Applier,
+    southbound: Applier,
+    host: HostTask,
+    wiring: Wiring,
+    switch: watch::Receiver<Switch>,
+    writer: Writer,
+    metrics: Metrics,
+    health: Health,
+    masquerade: Vec<Cidr>,
+    /// The MAC address of the default network's management port.
+    management: Option<Mac>,
+    /// The report that was sent last.
+    reported: Option<ZoneReportSpec>,
+    /// The annotations that were sent last, against what they were sent.
+    annotated: Option<serde_json::Value>,
+    born: Instant,
+    looked: Instant,
+}
+
+impl Task {
+    fn new(
+        flags: &NodeFlags,
+        writer: Writer,
+        metrics: Metrics,
+        health: Health,
+        registry: &mut Registry,
+    ) -> io::Result<Task> {
+        let cluster = flags.cluster.config();
+        let masquerade = cluster.masquerade_subnets.clone();
+        let ovs =
+            Ovs::start(OvsConfig { remotes: vec![flags.vswitch.clone()], bridge: INTEGRATION_BRIDGE.into() });
+        let config = ZoneConfig {
+            pod_subnets: flags.cluster.cluster_subnets.clone(),
+            render: flags.rendering(),
+            ..ZoneConfig::new(flags.node_name.clone(), cluster)
+        };
+        Ok(Task {
+            state: State::new(config),
+            northbound: applier(&NORTHBOUND, &flags.northbound),
+            southbound: applier(&SOUTHBOUND, &flags.southbound),
+            host: HostTask::start(ovs.clone(), Kernel),
+            wiring: Wiring::start(flags, ovs, registry)?,
+            switch: switch::follow(flags.vswitch.clone()),
+            writer,
+            metrics,
+            health,
+            masquerade,
+            management: None,
+            reported: None,
+            annotated: None,
+            born: Instant::now(),
+            looked: Instant::now(),
+        })
+    }
+
+    async fn work(&mut self, mut messages: mpsc::Receiver<Message>) {
+        loop {
+            let ready = self.state.is_ready();
+            let wake = self.wake();
+            let Task { state, northbound, southbound, host, switch, .. } = self;
+            let (nb, sb) = (Northbound::new(&state.zone), Southbound::new(&state.zone));
+            let message = tokio::select! {
+                message = messages.recv() => match message {
+                    Some(message) => Some(message),
+                    None => return,
+                },
+                () = northbound.turn(&nb), if ready => None,
+                () = southbound.turn(&sb), if ready => None,
+                () = host.changed() => None,
+                Ok(()) = switch.changed() => None,
+                () = sleep_until(wake) => None,
+            };
+            let mut dirty = self.tick();
+            let more = std::iter::from_fn(|| messages.try_recv().ok()).take(BATCH);
+            for message in message.into_iter().chain(more) {
+                dirty.merge(self.take(message));
+            }
+            self.follow(dirty);
+        }
+    }
+
+    /// When there is something to do without any event.
+    fn wake(&self) -> Instant {
+        let soon = Instant::now() + LOOK_INTERVAL;
+        let tick = self.state.zone.deadline().map(|ms| self.born + Duration::from_millis(ms));
+        tick.map_or(soon, |tick| tick.min(soon))
+    }
+
+    fn tick(&mut self) -> Dirty {
+        let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.state.zone.tick(now)
+    }
+
+    fn take(&mut self, message: Message) -> Dirty {
+        match message {
+            Message::Input(input) => {
+                self.wiring.tell(&input);
+                let effect = self.state.step(input);
+                if effect.became_ready {
+                    info!("everything has been listed once");
+                    return Dirty::everything();
+                }
+                effect.dirty
+            }
+            Message::Written(outcome) => {
+                self.written(outcome);
+                Dirty::default()
+            }
+        }
+    }
+
+    fn written(&mut self, outcome: Outcome) {
+        match outcome.result {
+            Ended::Done => debug!(target = %outcome.target, "written"),
+            Ended::Failed(problem) => {
+                warn!(target = %outcome.target, problem, "a write failed; it is tried again")
+            }
+            // What it was about has changed meanwhile: the next look at it decides again.
+            Ended::NotFound | Ended::Conflict(_) => {
+                self.annotated = None;
+                self.reported = None;
+            }
+        }
+    }
+
+    /// Brings what has changed to those who carry it out.
+    fn follow(&mut self, dirty: Dirty) {
+        if !self.state.is_ready() {
+            self.health.set(self.state.missing().map_or(Ok(()), Err));
+            return;
+        }
+        for prefix in &dirty.northbound {
+            self.northbound.dirty(prefix);
+        }
+        for prefix in &dirty.southbound {
+            self.southbound.dirty(prefix);
+        }
+        if dirty.host {
+            self.plan_host();
+        }
+        self.annotate();
+        if self.looked.elapsed() >= LOOK_INTERVAL {
+            self.looked = Instant::now();
+            self.report();
+            self.measure();
+        }
+        let health = self.zone_ready().and_then(|()| self.host.health());
+        if health.is_ok() {
+            self.wiring.announce();
+        }
+        self.health.set(health);
+    }
+
+    /// Whether pods can be wired: the default network is there.
+    fn zone_ready(&mut self) -> Result<(), String> {
+        self.state.zone.here().map_err(|problem| problem.message)?;
+        if self.northbound.engine().stats().rounds == 0 && !self.northbound.is_settled() {
+            return Err("the northbound database is not as planned yet".into());
+        }
+        Ok(())
+    }
+
+    fn plan_host(&mut self) {
+        match causeway_plan::host::host(&self.state.zone) {
+            Ok(plan) => {
+                self.management = plan.links.get(MANAGEMENT).map(|link| link.mac);
+                self.host.plan(plan);
+            }
+            Err(reason) => debug!(reason, "the host stays as it is"),
+        }
+    }
+
+    /// The node says of itself what others must know.
+    fn annotate(&mut self) {
+        let Some(own) = &self.state.own else { return };
+        let wanted = annotations::wanted(&self.switch.borrow(), &self.masquerade, self.management);
+        let Some(patch) = annotations::patch(own, &wanted) else { return self.annotated = None };
+        if self.annotated.as_ref() == Some(&patch) {
+            return;
+        }
+        self.writer.send(Request {
+            target: Target { kind: Kind::Node, namespace: None, name: own.name.to_string() },
+            part: "annotations",
+            priority: Priority::Network,
+            action: Action::Merge { subresource: Some("status"), body: patch.clone() },
+            token: 0,
+        });
+        self.annotated = Some(patch);
+    }
+
+    fn report(&mut self) {
+        let Some(own) = &self.state.own else { return };
+        let engines = [self.northbound.engine(), self.southbound.engine()];
+        let spec = report::report(&self.state.zone, &engines, 0);
+        if self.reported.as_ref() == Some(&spec) {
+            return;
+        }
+        self.writer.send(Request {
+            target: Target { kind: Kind::ZoneReport, namespace: None, name: own.name.to_string() },
+            part: "report",
+            priority: Priority::Status,
+            action: Action::Apply {
+                subresource: None,
+                manager: "causeway-node",
+                body: report::object(own, &spec),
+            },
+            token: 0,
+        });
+        self.reported = Some(spec);
+    }
+
+    fn measure(&self) {
+        self.metrics.database("northbound", self.northbound.engine().stats());
+        self.metrics.database("southbound", self.southbound.engine().stats());
+        let zone = &self.state.zone;
+        let failures = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
+        self.metrics.zone(zone.rendered().count(), zone.pod_count(), zone.problems().len() + failures);
+        self.metrics.host(self.host.writes());
+    }
+}

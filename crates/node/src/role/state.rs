@@ -1,0 +1,108 @@
+//! What the role knows: which kinds have listed, the zone, and the own Node. Synchronous and total.
+
+use std::collections::BTreeSet;
+
+use causeway_model::record::{Nad, Namespace, Node, ObjectKey, Pod};
+use causeway_model::zone::{Dirty, Zone, ZoneConfig};
+use causeway_runtime::watch::Event;
+use causeway_types::{NamespaceName, NodeName};
+use tracing::warn;
+
+/// What comes in from the watches.
+#[derive(Debug)]
+pub(super) enum Input {
+    Node(Event<Node, NodeName>),
+    Namespace(Event<Namespace, NamespaceName>),
+    Nad(Event<Nad, ObjectKey>),
+    Pod(Event<Pod, ObjectKey>),
+}
+
+/// The kinds that must have listed before anything is written.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Kind {
+    Nodes,
+    Namespaces,
+    Nads,
+    Pods,
+}
+
+const KINDS: [Kind; 4] = [Kind::Nodes, Kind::Namespaces, Kind::Nads, Kind::Pods];
+
+/// What an input means to others than the zone.
+#[derive(Debug, Default)]
+pub(super) struct Effect {
+    /// What is to be planned again.
+    pub(super) dirty: Dirty,
+    /// Whether the last kind has just listed.
+    pub(super) became_ready: bool,
+}
+
+/// The role's knowledge.
+pub(super) struct State {
+    pub(super) zone: Zone,
+    /// The own Node as it was last seen.
+    pub(super) own: Option<Node>,
+    name: NodeName,
+    listed: BTreeSet<Kind>,
+}
+
+impl State {
+    pub(super) fn new(config: ZoneConfig) -> State {
+        let name = config.node.clone();
+        State { zone: Zone::new(config), own: None, name, listed: BTreeSet::new() }
+    }
+
+    /// Whether every kind has listed once.
+    pub(super) fn is_ready(&self) -> bool {
+        self.listed.len() == KINDS.len()
+    }
+
+    /// What is still missing, for people.
+    pub(super) fn missing(&self) -> Option<String> {
+        let missing: Vec<String> =
+            KINDS.iter().filter(|kind| !self.listed.contains(kind)).map(|kind| format!("{kind:?}")).collect();
+        (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ").to_lowercase()))
+    }
+
+    /// Takes an input.
+    pub(super) fn step(&mut self, input: Input) -> Effect {
+        match input {
+            Input::Node(event) => self.node(event),
+            Input::Namespace(event) => {
+                self.take(Kind::Namespaces, event, Zone::apply_namespace, Zone::delete_namespace)
+            }
+            Input::Nad(event) => self.take(Kind::Nads, event, Zone::apply_nad, Zone::delete_nad),
+            Input::Pod(event) => self.take(Kind::Pods, event, Zone::apply_pod, Zone::delete_pod),
+        }
+    }
+
+    fn node(&mut self, event: Event<Node, NodeName>) -> Effect {
+        match &event {
+            Event::Applied(node) if node.name == self.name => self.own = Some(node.clone()),
+            Event::Deleted(name) if *name == self.name => self.own = None,
+            _ => {}
+        }
+        self.take(Kind::Nodes, event, Zone::apply_node, Zone::delete_node)
+    }
+
+    fn take<T, K>(
+        &mut self,
+        kind: Kind,
+        event: Event<T, K>,
+        apply: impl FnOnce(&mut Zone, &T) -> Dirty,
+        delete: impl FnOnce(&mut Zone, &K) -> Dirty,
+    ) -> Effect {
+        match event {
+            Event::Applied(object) => Effect { dirty: apply(&mut self.zone, &object), became_ready: false },
+            Event::Deleted(key) => Effect { dirty: delete(&mut self.zone, &key), became_ready: false },
+            Event::Synced => {
+                let became_ready = self.listed.insert(kind) && self.is_ready();
+                Effect { dirty: Dirty::default(), became_ready }
+            }
+            Event::Unsynced(problem) => {
+                warn!(problem, "a watch is broken; what is known stays as it is");
+                Effect::default()
+            }
+        }
+    }
+}
