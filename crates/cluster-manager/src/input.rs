@@ -11,6 +11,7 @@ use causeway_types::{ConnectName, NamespaceName, NodeName, ObjectName};
 /// One message to the manager.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "they are called like the kinds that they are about")]
+#[allow(clippy::large_enum_variant, reason = "few wait at once, and each is taken apart at once")]
 pub enum Input {
     Node(Event<Node, NodeName>),
     Namespace(Event<Namespace, NamespaceName>),
