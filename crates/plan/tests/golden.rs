@@ -1,4 +1,5 @@
 //! Every row of every topology and family, with and without a way out of the node, as files to read.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! After any history of events, what the events made dirty is all that had to be looked at.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 
@@ -163,7 +164,7 @@ impl World {
     }
 
     /// The same objects, told to a zone that has seen nothing else.
-    fn from_scratch(&self) -> World {
+    fn afresh(&self) -> World {
         let mut fresh = World::new(Render::All);
         self.pods.values().for_each(|pod| drop(fresh.zone.apply_pod(pod)));
         self.nads.values().for_each(|nad| drop(fresh.zone.apply_nad(nad)));
@@ -186,7 +187,7 @@ proptest! {
         for event in &history {
             world.happen(event);
         }
-        let fresh = world.from_scratch();
+        let fresh = world.afresh();
         prop_assert_eq!(world.zone.problems(), fresh.zone.problems());
         let held_north = held([&world.north, &fresh.north]);
         prop_assert_eq!(world.north.certain(&held_north), fresh.north.certain(&held_north));

@@ -1,4 +1,5 @@
 //! What ovn-northd makes of the plans: it takes all of them, and gives the keys that were asked for.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 
@@ -123,6 +124,79 @@ fn a11_c05_d01_d02_d05_d13_northd_takes_everything() {
                 "tstor-n2",
             ];
             assert_eq!(bound, remote, "what is elsewhere is bound to its chassis");
+        }
+    });
+}
+
+/// Where ovn-trace sees a packet end: the ports it leaves by, or nothing.
+fn ends(databases: &Databases, datapath: &str, packet: &str) -> Vec<String> {
+    let out = Command::new(program("ovn-trace"))
+        .arg(format!("--db={}", databases.south.remote()))
+        .args(["--no-leader-only", "--minimal", "--ct=new", datapath, packet])
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{packet}: {}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).unwrap();
+    text.lines()
+        .filter_map(|line| line.strip_prefix("output(\"")?.strip_suffix("\");").map(str::to_owned))
+        .collect()
+}
+
+/// A packet from a port of the node's switch, from one of the pods below.
+fn from(port: &str, source: &str, to_mac: &str, target: &str) -> String {
+    let mac = causeway_types::Mac::from_ip(source.parse().unwrap());
+    format!(
+        "inport == \"{port}\" && eth.src == {mac} && eth.dst == {to_mac} && ip4.src == {source} && \
+         ip4.dst == {target} && ip.ttl == 64 && tcp.dst == 80"
+    )
+}
+
+/// udn-ovn-cases E01, E02, E11, E14 and D17 as far as the logical network goes: what is inside a network arrives, by
+/// the transit switch or directly; a locked port takes the node's probes and nothing else.
+#[test]
+fn e11_e14_d17_where_packets_end() {
+    run(async {
+        let mut databases = Databases::start();
+        let _northd = Northd::start(&databases);
+        databases.nbctl(&["--wait=sb", "sync"]);
+        databases.sbctl(&["chassis-add", "c-1", "geneve", "172.18.0.2"]);
+        let zone = cluster(Ip::V4, None);
+        databases.apply(&zone, Dirty::everything()).await;
+        databases.nbctl(&["--wait=sb", "sync"]);
+        let (plain, locked, node) = ("0a:58:0a:f4:00:03", "0a:58:0a:f4:00:04", "0a:58:0a:f4:00:02");
+        let router = "0a:58:0a:14:00:01";
+        let far = "0a:58:cb:cb:00:09";
+        let cases = [
+            ("n1", from("k8s-n1", "10.244.0.2", plain, "10.244.0.3"), vec!["ns0_plain"]),
+            ("n1", from("k8s-n1", "10.244.0.2", locked, "10.244.0.4"), vec!["ns1_web-0"]),
+            ("n1", from("ns0_plain", "10.244.0.3", locked, "10.244.0.4"), vec![]),
+            ("n1", from("ns1_web-0", "10.244.0.4", plain, "10.244.0.3"), vec![]),
+            ("n1", from("ns1_web-0", "10.244.0.4", node, "10.244.0.2"), vec![]),
+            ("n1", from("ns0_plain", "10.244.0.3", "0a:58:0a:f4:00:01", "10.244.1.7"), vec!["tstor-n2"]),
+            (
+                "cluster_udn_blue_n1",
+                from("ns1.blue_ns1_web-0", "10.20.0.5", router, "10.20.1.7"),
+                vec!["cluster_udn_blue_tstor-n2"],
+            ),
+            (
+                "cluster_udn_blue_n1",
+                from("ns1.blue_ns1_web-0", "10.20.0.5", router, "100.65.0.3"),
+                vec!["cluster_udn_blue_tstor-n2"],
+            ),
+            ("cluster_udn_blue_n1", from("ns1.blue_ns1_web-0", "10.20.0.6", router, "10.20.1.7"), vec![]),
+            (
+                "cluster_udn_green_ovn_layer2_switch",
+                from("ns2.green_ns2_vm", "203.203.0.8", far, "203.203.0.9"),
+                vec!["ns2.green_ns2_far"],
+            ),
+            (
+                "cluster_udn_green_ovn_layer2_switch",
+                from("ns2.green_ns2_vm", "203.203.0.8", "0a:58:cb:cb:00:01", "100.65.0.3"),
+                vec!["trtor-GR_cluster_udn_green_n2"],
+            ),
+        ];
+        for (datapath, packet, expected) in cases {
+            assert_eq!(ends(&databases, datapath, &packet), expected, "{packet}");
         }
     });
 }

@@ -1,4 +1,5 @@
 //! Plans on real databases: everything is written, a restart writes nothing, deletion leaves nothing.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 
