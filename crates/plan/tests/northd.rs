@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
 
 use causeway_model::zone::Dirty;
@@ -132,14 +132,15 @@ fn a11_c05_d01_d02_d05_d13_northd_takes_everything() {
 fn ends(databases: &Databases, datapath: &str, packet: &str) -> Vec<String> {
     let out = Command::new(program("ovn-trace"))
         .arg(format!("--db={}", databases.south.remote()))
-        .args(["--no-leader-only", "--minimal", "--ct=new", datapath, packet])
+        .args(["--no-leader-only", "--minimal", "--ct=new", "--ct=new", datapath, packet])
         .output()
         .unwrap();
     assert!(out.status.success(), "{packet}: {}", String::from_utf8_lossy(&out.stderr));
     let text = String::from_utf8(out.stdout).unwrap();
-    text.lines()
-        .filter_map(|line| line.strip_prefix("output(\"")?.strip_suffix("\");").map(str::to_owned))
-        .collect()
+    let output = |line: &str| line.trim().strip_prefix("output(\"")?.strip_suffix("\");").map(str::to_owned);
+    // The next hop's MAC is asked for by the same way.
+    let ports: BTreeSet<String> = text.lines().filter_map(output).collect();
+    ports.into_iter().collect()
 }
 
 /// A packet from a port of the node's switch, from one of the pods below.
