@@ -26,9 +26,9 @@ pub enum Datapath {
 #[serde(rename_all = "lowercase")]
 pub enum Plugin {
     /// Causeway: a cluster manager, and a node role on each node
+    #[default]
     Causeway,
     /// The reference bridge plugin: no networks of users, for comparison
-    #[default]
     Bridge,
 }
 
