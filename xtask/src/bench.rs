@@ -6,15 +6,19 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 2] =
-    [("causeway-node", "diff", true), ("causeway-model", "connect", false)];
+const BENCHES: [(&str, &str, bool); 3] = [
+    ("causeway-node", "diff", true),
+    ("causeway-model", "connect", false),
+    ("causeway-plan", "network-add", false),
+];
 
 /// What every row has, known or not.
-const FIELDS: [&str; 10] = [
+const FIELDS: [&str; 11] = [
     "name",
     "n",
     "m",
     "rows",
+    "transactions",
     "wall_s",
     "client_cpu_s",
     "server_cpu_s",
@@ -58,16 +62,17 @@ fn measure(package: &str, bench: &str, sizes: Option<&str>) -> Result<Vec<Value>
 
 fn print_table(rows: &[Value]) {
     println!(
-        "{:<22} {:>5} {:>5} {:>8} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
-        "name", "n", "m", "rows", "wall", "client CPU", "server CPU", "limit", "ratio", "peak MB"
+        "{:<22} {:>5} {:>5} {:>8} {:>5} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
+        "name", "n", "m", "rows", "txns", "wall", "client CPU", "server CPU", "limit", "ratio", "peak MB"
     );
     for row in rows {
         println!(
-            "{:<22} {:>5} {:>5} {:>8} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
+            "{:<22} {:>5} {:>5} {:>8} {:>5} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
             row["name"].as_str().unwrap_or_default(),
             whole(&row["n"]),
             whole(&row["m"]),
             whole(&row["rows"]),
+            whole(&row["transactions"]),
             decimal(&row["wall_s"], 6),
             decimal(&row["client_cpu_s"], 6),
             decimal(&row["server_cpu_s"], 6),

@@ -9,6 +9,8 @@
 mod limit;
 #[path = "diff/measure.rs"]
 mod measure;
+#[path = "diff/raw.rs"]
+mod raw;
 #[path = "diff/shape.rs"]
 mod shape;
 

@@ -66,6 +66,8 @@ fn transit_of(scope: &Scope<'_>, node: causeway_types::NodeId) -> Result<Vec<IpN
 /// Everything of the network that leads to one other node.
 pub(crate) fn rows(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
     match scope.net.topology {
+        // A gateway router on the switch itself, as it was before transit routers, has no port to lead to.
+        Topology::Layer2 if !there.has_transit_routers => Ok(Vec::new()),
         Topology::Layer2 => layer2(scope, there),
         _ => layer3(scope, there),
     }

@@ -364,6 +364,20 @@ fn d01_d02_d04_d05_objects_of_a_layer2_network() {
     assert_eq!(text(&pinned, "chassis_name"), "c-1");
 }
 
+/// A node from before transit routers has no port on ours; a version that cannot be read changes nothing.
+#[test]
+fn layer2_networks_take_each_nodes_topology() {
+    let mut zone = green_zone(None);
+    let slice = "network:cluster_udn_green:node:n2:";
+    assert_eq!(rows(&Northbound::new(&zone), slice).len(), 2);
+    zone.apply_node(&annotate(node("n2", 3), "layer2-topology-version", "2"));
+    assert_eq!(rows(&Northbound::new(&zone), slice).len(), 2, "what it said before counts");
+    zone.apply_node(&annotate(node("n2", 3), "layer2-topology-version", "1.0"));
+    assert!(rows(&Northbound::new(&zone), slice).is_empty());
+    zone.apply_node(&annotate(node("n2", 3), "layer2-topology-version", "2.0"));
+    assert_eq!(rows(&Northbound::new(&zone), slice).len(), 2);
+}
+
 /// udn-ovn-cases D07, D08, D10.
 #[test]
 fn d07_d08_d10_routes_nat_and_policies_of_a_layer2_network() {

@@ -19,6 +19,7 @@ mod usage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use causeway_api::annotations::Layer2TopologyVersion;
 use causeway_api::intent::{ClusterConfig, PodSubnet};
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeId, NodeName, OvnPrefix};
 
@@ -122,6 +123,8 @@ pub struct There<'a> {
     pub id: NodeId,
     /// Its chassis.
     pub chassis: &'a str,
+    /// Whether its layer2 networks have transit routers, as all ours have; a node that does not say so is ours.
+    pub has_transit_routers: bool,
 }
 
 /// What a network is in this zone.
@@ -216,7 +219,11 @@ impl Zone {
             return Err(problem.message);
         }
         let (id, chassis) = (node.id.clone()?, node.chassis.as_ref().map_err(Clone::clone)?);
-        Ok(id.zip(chassis.as_deref()).map(|(id, chassis)| There { name: &node.name, id, chassis }))
+        let version = node.layer2.clone()?;
+        let has_transit_routers =
+            version.is_none_or(|version| version >= Layer2TopologyVersion::TRANSIT_ROUTER);
+        let ready = id.zip(chassis.as_deref());
+        Ok(ready.map(|(id, chassis)| There { name: &node.name, id, chassis, has_transit_routers }))
     }
 
     /// All nodes but this one.
