@@ -6,10 +6,11 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 3] = [
+const BENCHES: [(&str, &str, bool); 4] = [
     ("causeway-node", "diff", true),
     ("causeway-model", "connect", false),
     ("causeway-plan", "network-add", false),
+    ("causeway-node", "pod_add", false),
 ];
 
 /// What every row has, known or not.
