@@ -566,3 +566,20 @@ fn an_additional_network_is_refused_with_words() {
         assert_eq!(node.call_with("DEL", &sandbox, &web, config).await, Ok(Value::Null));
     });
 }
+
+/// The second cable is refused: the first one goes as well.
+#[test]
+fn a_refused_cable_leaves_nothing() {
+    on_own_node(async || {
+        let host = std::sync::Arc::new(causeway_host::FakeHost::default());
+        let node = Node::start_on(host.clone(), Switch::start(), |_| {});
+        node.ready().await;
+        node.pods.apply_network(&nad("ns1/blue"), facts("cluster_udn_blue", "10.20.0.0/16", Role::Primary));
+        host.refuse("ovn-udn1");
+        let (sandbox, web) = (Sandbox::new(SANDBOX), pod("web", Some(blue(5))));
+        node.pods.apply_pod(&web);
+        let error = node.call("ADD", &sandbox, &web).await.unwrap_err();
+        assert_eq!(error.msg, "laying a cable to ovn-udn1: permission denied");
+        assert_eq!((host.pods(), node.switch.ports()), (BTreeMap::new(), vec![]));
+    });
+}

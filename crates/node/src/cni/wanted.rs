@@ -3,6 +3,7 @@
 use super::attachment::{Owner, PRIMARY_INTERFACE, Wanted};
 use super::pods::{Glimpse, PodFacts};
 use causeway_api::annotations::{Attachment, PodNetwork, PodNetworks, PodRole, keys};
+use causeway_api::crd::Role;
 use causeway_cni::{ErrorCode, ErrorObject};
 use causeway_model::record::ObjectKey;
 use causeway_types::{Cidr, NamespaceName, ObjectName};
@@ -134,7 +135,7 @@ pub(super) enum Verdict {
 /// Decides on one moment of what is known.
 pub(super) fn decide(subject: &Subject, glimpse: &Glimpse) -> Verdict {
     match interfaces(subject, glimpse) {
-        Ok(interfaces) => match overlap(subject, glimpse) {
+        Ok(interfaces) => match misfit(subject, glimpse).or_else(|| overlap(subject, glimpse)) {
             Some(error) => Verdict::Refuse(error),
             None => Verdict::Connect(interfaces),
         },
@@ -150,9 +151,7 @@ fn interfaces(subject: &Subject, glimpse: &Glimpse) -> Result<Vec<Wanted>, Missi
     let networks = networks(pod)?;
     let default = networks.0.get(&Attachment::Default).ok_or(Missing::Addresses)?;
     let locked = default.role == Some(PodRole::InfrastructureLocked);
-    let primary = networks.0.iter().find(|(attachment, network)| {
-        **attachment != Attachment::Default && network.role == Some(PodRole::Primary)
-    });
+    let primary = primary(networks);
     if primary.is_none() && (locked || glimpse.needs_primary) {
         return Err(if glimpse.has_primary { Missing::PrimaryAddresses } else { Missing::PrimaryNetwork });
     }
@@ -174,6 +173,30 @@ fn networks(pod: &PodFacts) -> Result<&PodNetworks, Missing> {
         Ok(None) => Err(Missing::Addresses),
         Err(problem) => Err(Missing::Annotation(problem.clone())),
     }
+}
+
+fn primary(networks: &PodNetworks) -> Option<(&Attachment, &PodNetwork)> {
+    networks.0.iter().find(|(attachment, network)| {
+        **attachment != Attachment::Default && network.role == Some(PodRole::Primary)
+    })
+}
+
+/// The cluster manager gives a pod only primary networks of its own namespace. Whoever wrote something else wants into
+/// a network that is not theirs.
+fn misfit(subject: &Subject, glimpse: &Glimpse) -> Option<ErrorObject> {
+    let networks = glimpse.pod.as_deref().and_then(|pod| pod.networks.as_ref().ok()?.as_ref())?;
+    let (attachment, _) = primary(networks)?;
+    let Attachment::Nad(nad) = attachment else { return None };
+    let problem = if nad.namespace() != subject.key.namespace.as_str() {
+        "is in another namespace"
+    } else if glimpse.networks.get(attachment).is_some_and(|facts| facts.role != Role::Primary) {
+        "is not a primary network"
+    } else {
+        return None;
+    };
+    let msg = format!("pod {} names {nad} as its primary network, which {problem}", subject.key);
+    let advice = format!("only the cluster manager writes {}: find out who else did", keys::POD_NETWORKS);
+    Some(ErrorObject::new(ErrorCode::NotConnected, msg).advise(advice))
 }
 
 /// Two networks of one pod whose subnets overlap: packets for one would leave by the other.
@@ -203,4 +226,124 @@ fn overlap(subject: &Subject, glimpse: &Glimpse) -> Option<ErrorObject> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pods::{NetworkFacts, Pods};
+    use super::*;
+    use causeway_api::crd::Topology;
+    use causeway_model::record::Pod;
+    use causeway_types::{NetworkName, NodeName};
+    use std::slice::from_ref;
+
+    const DEFAULT: &str = r#""default":{"ip_addresses":["10.244.1.5/24"],"mac_address":"0a:58:0a:f4:01:05"}"#;
+
+    fn entry(nad: &str, address: &str, role: &str) -> String {
+        format!(
+            r#""{nad}":{{"ip_addresses":["{address}"],"mac_address":"0a:58:00:00:00:05","role":"{role}"}}"#
+        )
+    }
+
+    fn pod(entries: &[String]) -> Pod {
+        let text = format!("{{{}}}", [&[DEFAULT.to_owned()], entries].concat().join(","));
+        Pod {
+            key: ObjectKey { namespace: NamespaceName::new("ns1").unwrap(), name: "web".into() },
+            uid: "u".into(),
+            created: 0,
+            node: Some(NodeName::new("n1").unwrap()),
+            host_network: false,
+            finished: false,
+            deleting: false,
+            annotations: [(keys::POD_NETWORKS.to_owned(), text)].into(),
+        }
+    }
+
+    fn view() -> Pods {
+        let pods = Pods::new(NodeName::new("n1").unwrap());
+        let networks = [
+            ("default", "default", "10.244.0.0/16", Role::Primary),
+            ("ns1/blue", "ns1_blue", "10.20.0.0/16", Role::Primary),
+            ("ns1/more", "ns1_more", "10.30.0.0/16", Role::Secondary),
+            ("ns1/wide", "ns1_wide", "10.0.0.0/8", Role::Secondary),
+            ("ns2/red", "ns2_red", "10.40.0.0/16", Role::Primary),
+        ];
+        for (key, name, subnet, role) in networks {
+            let attachment = Attachment::try_from(key.to_owned()).unwrap();
+            let (name, subnets) = (NetworkName::new(name).unwrap(), vec![subnet.parse().unwrap()]);
+            pods.apply_network(
+                &attachment,
+                NetworkFacts { name, mtu: 1400, topology: Topology::Layer3, role, subnets },
+            );
+        }
+        pods
+    }
+
+    fn decided(pods: &Pods, pod: &Pod) -> Result<Vec<String>, String> {
+        pods.apply_pod(pod);
+        let subject = Subject {
+            key: pod.key.clone(),
+            name: ObjectName::new("web").unwrap(),
+            uid: pod.uid.clone(),
+            sandbox: "abcdef0123456789".into(),
+            ifname: "eth0".into(),
+        };
+        match decide(&subject, &pods.glimpse(&pod.key)) {
+            Verdict::Connect(interfaces) => {
+                Ok(interfaces.into_iter().map(|wanted| wanted.link.name).collect())
+            }
+            Verdict::Wait(missing) => Err(format!("{missing:?}")),
+            Verdict::Refuse(error) => Err(error.msg),
+        }
+    }
+
+    #[test]
+    fn interfaces_follow_from_the_annotation() {
+        let blue = entry("ns1/blue", "10.20.1.5/24", "primary");
+        let more = entry("ns1/more", "10.30.1.5/24", "secondary");
+        let table = [
+            (vec![], vec!["eth0"]),
+            (vec![blue.clone()], vec!["eth0", "ovn-udn1"]),
+            (vec![more.clone()], vec!["eth0"]),
+            (vec![blue, more], vec!["eth0", "ovn-udn1"]),
+        ];
+        for (entries, links) in table {
+            assert_eq!(decided(&view(), &pod(&entries)), Ok(links.into_iter().map(str::to_owned).collect()));
+        }
+    }
+
+    #[test]
+    fn nobody_gets_into_a_network_by_the_annotation_alone() {
+        let table = [
+            ("ns2/red", "pod ns1/web names ns2/red as its primary network, which is in another namespace"),
+            ("ns1/more", "pod ns1/web names ns1/more as its primary network, which is not a primary network"),
+        ];
+        for (nad, words) in table {
+            let pod = pod(from_ref(&entry(nad, "10.99.1.5/24", "primary")));
+            assert_eq!(decided(&view(), &pod), Err(words.to_owned()));
+        }
+    }
+
+    #[test]
+    fn overlaps_count_between_any_two_networks_of_a_pod() {
+        let entries =
+            [entry("ns1/blue", "10.20.1.5/24", "primary"), entry("ns1/wide", "10.99.1.5/24", "secondary")];
+        let words = "pod ns1/web cannot be on networks default and ns1_wide: their subnets 10.244.0.0/16 and \
+                     10.0.0.0/8 overlap";
+        assert_eq!(decided(&view(), &pod(&entries)), Err(words.to_owned()));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let pods = view();
+        let unknown = pod(from_ref(&entry("ns1/new", "10.50.1.5/24", "primary")));
+        assert_eq!(decided(&pods, &unknown), Err("Network(Nad(\"ns1/new\"))".to_owned()));
+        pods.apply_namespace(&NamespaceName::new("ns1").unwrap(), true);
+        assert_eq!(decided(&pods, &pod(&[])), Err("PrimaryAddresses".to_owned()));
+        pods.delete_network(&Attachment::try_from("ns1/blue".to_owned()).unwrap());
+        assert_eq!(decided(&pods, &pod(&[])), Err("PrimaryNetwork".to_owned()));
+        let mut elsewhere = pod(&[]);
+        elsewhere.node = Some(NodeName::new("n2").unwrap());
+        assert_eq!(decided(&pods, &elsewhere), Err("Pod".to_owned()));
+    }
 }

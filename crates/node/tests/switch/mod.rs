@@ -221,6 +221,10 @@ impl Node {
     }
 
     pub fn start_with(switch: Switch, change: impl FnOnce(&mut CniConfig)) -> Node {
+        Self::start_on(Arc::new(Kernel), switch, change)
+    }
+
+    pub fn start_on(host: Arc<dyn Host>, switch: Switch, change: impl FnOnce(&mut CniConfig)) -> Node {
         let controller = Controller::start(&switch);
         let pods = Pods::new(NodeName::new("n1").unwrap());
         let remotes = Remote::list(&switch.database.remote()).unwrap();
@@ -228,7 +232,6 @@ impl Node {
         let socket = switch.database.folder().join("cni/cni.sock");
         let mut config = CniConfig::new(socket.clone());
         change(&mut config);
-        let host: Arc<dyn Host> = Arc::new(Kernel);
         let metrics = CniMetrics::default();
         let server = CniServer::start(config, pods.clone(), host.clone(), ovs.clone(), metrics).unwrap();
         pods.apply_network(&Attachment::Default, facts("default", "10.244.0.0/16", Role::Primary));
