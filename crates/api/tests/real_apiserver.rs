@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use causeway_api::annotations::keys;
+use causeway_testing::{Answer, ApiServer};
 use serde_json::{Value, json};
-use support::server::{Answer, Server};
 use support::{Case, NAMESPACE, as_wanted, cases};
 
 const CHART: [&str; 4] = [
@@ -20,7 +20,7 @@ const CHART: [&str; 4] = [
     "roles/causeway.yaml",
 ];
 
-fn install(server: &Server) {
+fn install(server: &ApiServer) {
     server.kubectl(&["create", "namespace", "causeway"]).text();
     server.kubectl(&["create", "namespace", NAMESPACE]).text();
     for file in CHART {
@@ -33,7 +33,7 @@ fn install(server: &Server) {
 }
 
 /// Sends all objects at once and gives each its part of what kubectl complains about.
-fn send(server: &Server, verb: &str, objects: &[(&Case, &Value)]) -> BTreeMap<String, Vec<String>> {
+fn send(server: &ApiServer, verb: &str, objects: &[(&Case, &Value)]) -> BTreeMap<String, Vec<String>> {
     let input: String = objects
         .iter()
         .map(|(_, object)| format!("---\n{}\n", serde_json::to_string(object).unwrap()))
@@ -68,7 +68,7 @@ fn complaints<'a>(
 
 #[test]
 fn every_case_gets_its_verdict() {
-    let server = Server::start();
+    let server = ApiServer::start();
     install(&server);
     let cases = cases();
     let objects: Vec<(&Case, &Value)> = cases.iter().map(|case| (case, &case.object)).collect();
@@ -92,7 +92,7 @@ fn every_case_gets_its_verdict() {
 /// Everything else that only a real server shows, on one server: starting one costs seconds.
 #[test]
 fn policies_roles_columns_and_documentation_work() {
-    let server = Server::start();
+    let server = ApiServer::start();
     install(&server);
     let user = User { server: &server, arguments: Vec::new() };
     wait_for_policies(&user);
@@ -112,7 +112,7 @@ fn policies_roles_columns_and_documentation_work() {
 
 /// Somebody who runs kubectl.
 struct User<'a> {
-    server: &'a Server,
+    server: &'a ApiServer,
     arguments: Vec<String>,
 }
 
@@ -456,7 +456,7 @@ fn columns_show_what_is_in_effect(admin: &User) {
     assert_eq!(shown[0], "NAME TOPOLOGY ROLE SUBNETS READY AGE");
     assert!(shown[1].starts_with("shown Layer2 Primary 10.0.0.0/24 True "), "{shown:?}");
     let wide = row(&["udn", "shown", "-n", NAMESPACE, "-o", "wide"]);
-    assert_eq!(wide[0], "NAME TOPOLOGY ROLE SUBNETS READY REASON NETWORK-ID VRF AGE");
+    assert_eq!(wide[0], "NAME TOPOLOGY ROLE SUBNETS ID READY REASON VRF AGE");
     assert!(wide[1].starts_with("shown Layer2 Primary 10.0.0.0/24 True Fine 7 udn-7-vrf "), "{wide:?}");
     admin
         .patch(

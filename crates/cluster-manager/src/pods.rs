@@ -185,10 +185,6 @@ impl Manager {
     /// The pool that a pod on the node draws from, made if it is not there.
     fn pool(&mut self, network: Option<&NetworkName>, node: &NodeName) -> Result<PoolKey, Refusal> {
         let wait = || Refusal::silent(Wait::Node(node.clone()));
-        let trouble = |key: PoolKey, error: causeway_alloc::Error, text: String| {
-            let message = format!("{text}: {error}");
-            Refusal::told(Trouble::new("NoSubnet", message), Some(Wait::Pool(key)))
-        };
         let node_id = self.nodes.id_of(node).ok_or_else(wait)?;
         let state = network.and_then(|network| self.networks.all.get(network));
         let id = state.map_or(NetworkId::DEFAULT, |state| state.id);
@@ -204,7 +200,12 @@ impl Manager {
         };
         match made {
             Ok(_) => Ok(key),
-            Err(error) => Err(trouble(key, error, self.network_text(id))),
+            Err(error) => {
+                let trouble = Trouble::new("NoSubnet", format!("{}: {error}", self.network_text(id)));
+                // Of the default network, another node's id is the way out; of others, another subnet is too.
+                let wait = if network.is_some() { Wait::Pool(key) } else { Wait::Node(node.clone()) };
+                Err(Refusal::told(trouble, Some(wait)))
+            }
         }
     }
 

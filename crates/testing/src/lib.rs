@@ -3,8 +3,10 @@
 //! Nothing here imitates anything: it starts the programs that `scripts/setup` brought, in a temporary folder that
 //! goes away with the value. Panics are its errors, since a test without its server has nothing to say.
 
+mod api_server;
 mod ovsdb_server;
 mod programs;
 
+pub use api_server::{Answer, ApiServer};
 pub use ovsdb_server::{Cluster, OvsdbServer, TransactionLog, loopback};
 pub use programs::{program, schema_file};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CLUSTER_MANAGER, Installation, NODE, NODE_GROUP};
+use super::{CLUSTER_MANAGER, FREED_NUMBERS, Installation, NODE, NODE_GROUP};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -16,10 +16,12 @@ pub fn roles(installation: &Installation) -> Vec<Value> {
         cluster_role("causeway:cluster-manager", cluster_manager()),
         cluster_binding(installation, "causeway:cluster-manager", CLUSTER_MANAGER, None),
         own_namespace(installation),
-        own_namespace_binding(installation),
+        own_namespace_binding(installation, CLUSTER_MANAGER, None),
         service_account(installation, NODE),
         cluster_role("causeway:node", node()),
         cluster_binding(installation, "causeway:node", NODE, Some(NODE_GROUP)),
+        freed_numbers(installation),
+        own_namespace_binding(installation, NODE, Some(NODE_GROUP)),
     ]
 }
 
@@ -117,13 +119,25 @@ fn own_namespace(installation: &Installation) -> Value {
     })
 }
 
-fn own_namespace_binding(installation: &Installation) -> Value {
+/// Nodes read which numbers must be gone from their zones, and nothing else of the namespace.
+fn freed_numbers(installation: &Installation) -> Value {
+    let mut rule = rule("", &["configmaps"], &READ);
+    rule["resourceNames"] = json!([FREED_NUMBERS]);
+    json!({
+        "apiVersion": RBAC,
+        "kind": "Role",
+        "metadata": {"name": NODE, "namespace": installation.namespace},
+        "rules": [rule],
+    })
+}
+
+fn own_namespace_binding(installation: &Installation, role: &str, group: Option<&str>) -> Value {
     json!({
         "apiVersion": RBAC,
         "kind": "RoleBinding",
-        "metadata": {"name": CLUSTER_MANAGER, "namespace": installation.namespace},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": CLUSTER_MANAGER},
-        "subjects": [subject(installation, CLUSTER_MANAGER)],
+        "metadata": {"name": role, "namespace": installation.namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+        "subjects": subjects(installation, role, group),
     })
 }
 
@@ -139,16 +153,19 @@ fn subject(installation: &Installation, account: &str) -> Value {
     json!({"kind": "ServiceAccount", "name": account, "namespace": installation.namespace})
 }
 
+/// The service account of a role, and a group beside it.
+fn subjects(installation: &Installation, account: &str, group: Option<&str>) -> Vec<Value> {
+    let group =
+        group.map(|group| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}));
+    [subject(installation, account)].into_iter().chain(group).collect()
+}
+
 fn cluster_binding(installation: &Installation, role: &str, account: &str, group: Option<&str>) -> Value {
-    let mut subjects = vec![subject(installation, account)];
-    subjects.extend(
-        group.map(|group| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group})),
-    );
     json!({
         "apiVersion": RBAC,
         "kind": "ClusterRoleBinding",
         "metadata": {"name": role},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": subjects,
+        "subjects": subjects(installation, account, group),
     })
 }

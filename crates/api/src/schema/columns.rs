@@ -23,9 +23,9 @@ pub(super) fn network(cluster: bool) -> Vec<Value> {
         column("Topology", "string", ".status.topology", "The topology in effect."),
         column("Role", "string", ".status.role", "The role in effect."),
         column("Subnets", "string", ".status.subnets", "The pod subnets in effect."),
+        column("ID", "integer", ".status.networkID", "The number of the network."),
         column("Ready", "string", &format!("{ready}.status"), "Whether the network is ready."),
         wide(column("Reason", "string", &format!("{ready}.reason"), "Why the network is ready or not.")),
-        wide(column("Network-ID", "integer", ".status.networkID", "The number of the network.")),
         wide(column("VRF", "string", ".status.vrfName", "The VRF device on each node.")),
     ];
     if cluster {

@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 
-pub(crate) mod server;
 pub(crate) mod structural;
 
 use causeway_api::schema::{

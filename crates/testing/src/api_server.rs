@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::programs::program;
+
+const TOKEN: &str = "secret";
+
 /// A running API server. It stops when this value goes.
-pub(crate) struct Server {
+pub struct ApiServer {
     kubectl: PathBuf,
     port: u16,
     folder: tempfile::TempDir,
@@ -17,41 +21,29 @@ pub(crate) struct Server {
 
 /// What kubectl said.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) ok: bool,
-    pub(crate) out: String,
-    pub(crate) err: String,
+pub struct Answer {
+    /// Whether it succeeded.
+    pub ok: bool,
+    /// What it printed.
+    pub out: String,
+    /// What it complained about.
+    pub err: String,
 }
 
 impl Answer {
     /// The output of a command that must succeed.
     #[track_caller]
-    pub(crate) fn text(self) -> String {
+    pub fn text(self) -> String {
         assert!(self.ok, "kubectl failed: {}{}", self.out, self.err);
         self.out
     }
 
     /// A command that must fail with this in its message.
     #[track_caller]
-    pub(crate) fn refused(self, wanted: &str) {
+    pub fn refused(self, wanted: &str) {
         assert!(!self.ok, "kubectl succeeded, but {wanted:?} was wanted: {}", self.out);
         assert!(self.err.contains(wanted), "wanted {wanted:?}, got {}", self.err);
     }
-}
-
-/// The folder that `scripts/setup` fills.
-fn program(name: &str) -> PathBuf {
-    let cache = || {
-        let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
-        std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from).join("causeway/bin")
-    };
-    let path = std::env::var_os("CAUSEWAY_PROGRAMS").map_or_else(cache, PathBuf::from).join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: run `scripts/setup kube-api` (or `make setup`) first",
-        path.display()
-    );
-    path
 }
 
 /// Ports that nobody has. All are held until all are found, so they differ.
@@ -60,15 +52,17 @@ fn free_ports() -> [u16; 3] {
     held.map(|listener| listener.local_addr().unwrap().port())
 }
 
-impl Server {
-    pub(crate) fn start() -> Self {
+impl ApiServer {
+    /// Starts etcd and kube-apiserver and waits until they answer.
+    pub fn start() -> Self {
         let (etcd, apiserver, kubectl) = (program("etcd"), program("kube-apiserver"), program("kubectl"));
         let folder = tempfile::tempdir().unwrap();
         let [client, peer, port] = free_ports();
         let key = rcgen::KeyPair::generate().unwrap();
         std::fs::write(folder.path().join("sa.key"), key.serialize_pem()).unwrap();
         std::fs::write(folder.path().join("sa.pub"), key.public_key_pem()).unwrap();
-        std::fs::write(folder.path().join("tokens.csv"), "secret,admin,admin,system:masters\n").unwrap();
+        std::fs::write(folder.path().join("tokens.csv"), format!("{TOKEN},admin,admin,system:masters\n"))
+            .unwrap();
         let mut server = Self { kubectl, port, folder, children: Vec::new() };
         server.spawn(&etcd, &etcd_arguments(server.folder.path(), client, peer));
         server.spawn(&apiserver, &apiserver_arguments(server.folder.path(), client, port));
@@ -101,16 +95,26 @@ impl Server {
         }
     }
 
+    /// The port of the API server on loopback.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The token of the administrator, who may act as anybody.
+    pub const fn token(&self) -> &'static str {
+        TOKEN
+    }
+
     /// Runs kubectl as the administrator.
-    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Answer {
+    pub fn kubectl(&self, arguments: &[&str]) -> Answer {
         self.kubectl_with(arguments, "")
     }
 
     /// Runs kubectl with something to read.
-    pub(crate) fn kubectl_with(&self, arguments: &[&str], input: &str) -> Answer {
+    pub fn kubectl_with(&self, arguments: &[&str], input: &str) -> Answer {
         let mut child = Command::new(&self.kubectl)
             .arg(format!("--server=https://127.0.0.1:{}", self.port))
-            .args(["--insecure-skip-tls-verify", "--token=secret"])
+            .args(["--insecure-skip-tls-verify", &format!("--token={TOKEN}")])
             .arg(format!("--cache-dir={}", self.folder.path().join("kubectl-cache").display()))
             .args(arguments)
             .env("KUBECONFIG", "/dev/null")
@@ -159,7 +163,7 @@ fn apiserver_arguments(folder: &Path, etcd: u16, port: u16) -> Vec<String> {
     ]
 }
 
-impl Drop for Server {
+impl Drop for ApiServer {
     /// The API server first, so that it does not complain about its database for seconds.
     fn drop(&mut self) {
         for mut child in self.children.drain(..).rev() {

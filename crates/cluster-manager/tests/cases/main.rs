@@ -1,0 +1,13 @@
+//! The cases of the catalogue for the cluster manager, by their ids: what users do, and what they then find in the
+//! cluster.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
+
+mod attachments;
+mod lifecycle;
+mod numbers;
+mod pods;
+mod restart;
+mod status;
+mod tenants;
+mod world;

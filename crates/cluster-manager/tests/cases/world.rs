@@ -1,0 +1,455 @@
+//! A cluster in memory: objects as JSON, changed by what the manager writes, and shown to it as events. It stands next to
+//! the tests on a real API server, for speed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use causeway_alloc::Reuse;
+use causeway_api::intent::ClusterConfig;
+use causeway_cluster_manager::{Config, Features, Input, Manager, Output};
+use causeway_runtime::watch::{Event, Watched};
+use causeway_runtime::write::{Action, Ended, Kind, Outcome, Request, Target};
+use causeway_types::NodeId;
+use serde_json::{Value, json};
+
+pub(crate) struct World {
+    pub(crate) config: Config,
+    pub(crate) manager: Manager,
+    pub(crate) objects: BTreeMap<Target, Value>,
+    /// Events, as `kind namespace/name reason: message`.
+    pub(crate) said: Vec<String>,
+    /// Writes, as `kind namespace/name part`.
+    pub(crate) writes: Vec<String>,
+    /// Writes whose target contains this text fail.
+    pub(crate) failing: Option<String>,
+    /// Writes are kept back.
+    pub(crate) paused: bool,
+    pub(crate) held: VecDeque<Request>,
+    clock: i64,
+    versions: u64,
+}
+
+pub(crate) fn cidr<T: std::str::FromStr>(text: &str) -> T
+where
+    T::Err: std::fmt::Debug,
+{
+    text.parse().unwrap()
+}
+
+pub(crate) fn config(subnets: &[(&str, u8)], services: &[&str]) -> Config {
+    let cluster: Vec<_> = subnets.iter().map(|(text, _)| cidr(text)).collect();
+    let services = services.iter().map(|text| cidr(text)).collect();
+    let subnet = |(text, host): &(&str, u8)| causeway_api::intent::PodSubnet {
+        cidr: cidr(text),
+        host_prefix: Some(*host),
+    };
+    Config {
+        cluster: ClusterConfig::new(cluster, services, NodeId::new(1001).unwrap()),
+        default_subnets: subnets.iter().map(subnet).collect(),
+        max_nodes: 1000,
+        namespace: "causeway".into(),
+        features: Features::default(),
+    }
+}
+
+pub(crate) fn ipv4() -> Config {
+    config(&[("10.244.0.0/16", 24)], &["10.96.0.0/16"])
+}
+
+pub(crate) fn dual() -> Config {
+    config(&[("10.244.0.0/16", 24), ("fd00:10:244::/48", 64)], &["10.96.0.0/16", "fd00:10:96::/112"])
+}
+
+pub(crate) fn target(kind: Kind, path: &str) -> Target {
+    match path.split_once('/') {
+        Some((namespace, name)) => Target { kind, namespace: Some(namespace.into()), name: name.into() },
+        None => Target { kind, namespace: None, name: path.into() },
+    }
+}
+
+fn kind(object: &Value) -> Kind {
+    match object["kind"].as_str().unwrap() {
+        "Pod" => Kind::Pod,
+        "Node" => Kind::Node,
+        "NetworkAttachmentDefinition" => Kind::NetworkAttachmentDefinition,
+        "UserDefinedNetwork" => Kind::UserDefinedNetwork,
+        "ClusterUserDefinedNetwork" => Kind::ClusterUserDefinedNetwork,
+        "ClusterNetworkConnect" => Kind::ClusterNetworkConnect,
+        "ZoneReport" => Kind::ZoneReport,
+        "ConfigMap" => Kind::ConfigMap,
+        // Namespaces are never written; any kind that is not theirs tells them apart.
+        "Namespace" => Kind::IpamClaim,
+        other => panic!("{other}"),
+    }
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *into = patch.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    for (key, value) in fields {
+        if value.is_null() {
+            into.as_object_mut().unwrap().remove(key);
+        } else {
+            merge(&mut into[key.as_str()], value);
+        }
+    }
+}
+
+impl World {
+    pub(crate) fn empty(config: Config) -> Self {
+        let manager = Manager::new(config.clone()).unwrap();
+        Self {
+            config,
+            manager,
+            objects: BTreeMap::new(),
+            said: Vec::new(),
+            writes: Vec::new(),
+            failing: None,
+            paused: false,
+            held: VecDeque::new(),
+            clock: 0,
+            versions: 0,
+        }
+    }
+
+    /// A cluster with nodes, in which everything has been listed.
+    pub(crate) fn new(config: Config, nodes: &[&str]) -> Self {
+        let mut world = Self::empty(config);
+        world.listed(Reuse::default());
+        for node in nodes {
+            world.node(node);
+        }
+        world
+    }
+
+    pub(crate) fn listed(&mut self, reuse: Reuse) {
+        for input in synced(reuse) {
+            let outputs = self.manager.step(input);
+            self.take(outputs);
+        }
+    }
+
+    pub(crate) fn node(&mut self, name: &str) {
+        self.put(json!({"kind": "Node", "metadata": {"name": name}, "spec": {}}));
+    }
+
+    pub(crate) fn namespace(&mut self, name: &str, labels: Value) {
+        self.put(json!({"kind": "Namespace", "metadata": {"name": name, "labels": labels}}));
+    }
+
+    /// A namespace whose pods use a primary network of its own.
+    pub(crate) fn tenant(&mut self, name: &str) {
+        self.namespace(name, json!({"k8s.ovn.org/primary-user-defined-network": ""}));
+    }
+
+    pub(crate) fn pod(&mut self, path: &str, node: &str) {
+        self.pod_with(path, node, json!({}));
+    }
+
+    pub(crate) fn pod_with(&mut self, path: &str, node: &str, annotations: Value) {
+        let (namespace, name) = path.split_once('/').unwrap();
+        self.put(json!({
+            "kind": "Pod",
+            "metadata": {"namespace": namespace, "name": name, "annotations": annotations},
+            "spec": {"nodeName": node},
+        }));
+    }
+
+    pub(crate) fn udn(&mut self, path: &str, spec: Value) {
+        let (namespace, name) = path.split_once('/').unwrap();
+        let metadata = json!({"namespace": namespace, "name": name});
+        self.put(json!({"kind": "UserDefinedNetwork", "metadata": metadata, "spec": spec}));
+    }
+
+    pub(crate) fn layer2(&mut self, path: &str, subnets: &[&str]) {
+        self.udn(path, json!({"topology": "Layer2", "layer2": {"role": "Primary", "subnets": subnets}}));
+    }
+
+    pub(crate) fn layer3(&mut self, path: &str, cidr: &str, host: u8) {
+        let subnets = json!([{"cidr": cidr, "hostSubnet": host}]);
+        self.udn(path, json!({"topology": "Layer3", "layer3": {"role": "Primary", "subnets": subnets}}));
+    }
+
+    pub(crate) fn cudn(&mut self, name: &str, selector: Value, network: Value) {
+        self.put(json!({
+            "kind": "ClusterUserDefinedNetwork", "metadata": {"name": name},
+            "spec": {"namespaceSelector": selector, "network": network},
+        }));
+    }
+
+    pub(crate) fn nad(&mut self, path: &str, config: &str) {
+        let (namespace, name) = path.split_once('/').unwrap();
+        let metadata = json!({"namespace": namespace, "name": name});
+        self.put(
+            json!({"kind": "NetworkAttachmentDefinition", "metadata": metadata, "spec": {"config": config}}),
+        );
+    }
+
+    /// Creates an object.
+    pub(crate) fn put(&mut self, mut object: Value) {
+        self.clock += 1;
+        let at = format!("1970-01-01T00:{:02}:{:02}Z", self.clock / 60, self.clock % 60);
+        let meta = &mut object["metadata"];
+        if meta["uid"].is_null() {
+            meta["uid"] = format!("uid-{}", self.clock).into();
+        }
+        if meta["creationTimestamp"].is_null() {
+            meta["creationTimestamp"] = at.into();
+        }
+        meta["generation"] = 1.into();
+        object["apiVersion"] = "any".into();
+        let key = key_of(&object);
+        self.objects.insert(key.clone(), object);
+        self.show(&key);
+    }
+
+    /// Changes an object.
+    pub(crate) fn change(&mut self, kind: Kind, path: &str, patch: &Value) {
+        let key = target(kind, path);
+        merge(self.objects.get_mut(&key).unwrap(), patch);
+        self.show(&key);
+    }
+
+    /// Deletes an object; finalizers hold it.
+    pub(crate) fn delete(&mut self, kind: Kind, path: &str) {
+        let key = target(kind, path);
+        self.delete_key(&key);
+    }
+
+    fn delete_key(&mut self, key: &Target) {
+        let Some(object) = self.objects.get_mut(key) else { return };
+        let held = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        if held {
+            object["metadata"]["deletionTimestamp"] = "1970-01-02T00:00:00Z".into();
+            self.show(key);
+        } else {
+            self.remove(key);
+        }
+    }
+
+    fn remove(&mut self, key: &Target) {
+        if let Some(object) = self.objects.remove(key) {
+            let outputs = event(&object, true).map(|input| self.manager.step(input)).unwrap_or_default();
+            self.take(outputs);
+        }
+    }
+
+    /// Tells the manager what the object is now.
+    pub(crate) fn show(&mut self, key: &Target) {
+        self.versions += 1;
+        let object = self.objects.get_mut(key).unwrap();
+        object["metadata"]["resourceVersion"] = self.versions.to_string().into();
+        let deleting = !object["metadata"]["deletionTimestamp"].is_null();
+        let held = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        if deleting && !held {
+            return self.remove(key);
+        }
+        let input = event(&object.clone(), false);
+        let outputs = input.map(|input| self.manager.step(input)).unwrap_or_default();
+        self.take(outputs);
+    }
+
+    pub(crate) fn tick(&mut self, now_ms: i64) {
+        let outputs = self.manager.step(Input::Tick(now_ms));
+        self.take(outputs);
+    }
+
+    pub(crate) fn take(&mut self, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Event(note) => {
+                    let about = note.regarding;
+                    let namespace = about.namespace.map(|ns| format!("{ns}/")).unwrap_or_default();
+                    let text =
+                        format!("{} {namespace}{} {}: {}", about.kind, about.name, note.reason, note.message);
+                    self.said.push(text);
+                }
+                Output::Write(request) if self.paused => self.held.push_back(request),
+                Output::Write(request) => self.write(request),
+            }
+        }
+    }
+
+    /// Lets writes through that were kept back.
+    pub(crate) fn resume(&mut self) {
+        self.paused = false;
+        while let Some(request) = self.held.pop_front() {
+            self.write(request);
+        }
+    }
+
+    fn write(&mut self, request: Request) {
+        let text = format!("{} {}", request.target, request.part);
+        let failing = self.failing.as_ref().is_some_and(|failing| text.contains(failing.as_str()));
+        self.writes.push(text);
+        let result = if failing { Ended::Failed("the server is sad".into()) } else { self.perform(&request) };
+        let written = Input::Written(Outcome {
+            target: request.target,
+            part: request.part,
+            token: request.token,
+            result,
+        });
+        let outputs = self.manager.step(written);
+        self.take(outputs);
+    }
+
+    fn perform(&mut self, request: &Request) -> Ended {
+        let key = &request.target;
+        match &request.action {
+            Action::Create(body) => {
+                if self.objects.contains_key(key) {
+                    return Ended::Conflict("already exists".into());
+                }
+                self.put(body.clone());
+            }
+            Action::Delete { .. } => self.delete_key(key),
+            Action::Apply { body, .. } | Action::Merge { body, .. } => {
+                let apply = matches!(request.action, Action::Apply { .. });
+                let Some(object) = self.objects.get_mut(key) else {
+                    if !apply {
+                        return Ended::NotFound;
+                    }
+                    self.put(body.clone());
+                    return Ended::Done;
+                };
+                let version = &body["metadata"]["resourceVersion"];
+                if !version.is_null() && *version != object["metadata"]["resourceVersion"] {
+                    return Ended::Conflict("the object has been modified".into());
+                }
+                let before = object.clone();
+                let mut body = body.clone();
+                if apply && !body["status"].is_null() {
+                    object["status"] = json!({"conditions": foreign(&before)});
+                    let own = body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                    let all: Vec<Value> = foreign(&before).into_iter().chain(own).collect();
+                    body["status"]["conditions"] = all.into();
+                }
+                merge(object, &body);
+                let changed = *object != before;
+                if changed {
+                    self.show(key);
+                }
+            }
+        }
+        Ended::Done
+    }
+
+    /// The value of an annotation of a pod, node or attachment, as JSON where it is JSON.
+    pub(crate) fn annotation(&self, kind: Kind, path: &str, key: &str) -> Value {
+        let text = &self.object(kind, path)["metadata"]["annotations"][key];
+        text.as_str().map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.into()))
+    }
+
+    /// What a pod has, per attachment.
+    pub(crate) fn networks(&self, path: &str) -> Value {
+        self.annotation(Kind::Pod, path, "k8s.ovn.org/pod-networks")
+    }
+
+    /// The pod's first address on an attachment.
+    pub(crate) fn address(&self, path: &str, attachment: &str) -> Value {
+        self.networks(path)[attachment]["ip_addresses"][0].clone()
+    }
+
+    pub(crate) fn object(&self, kind: Kind, path: &str) -> &Value {
+        self.objects.get(&target(kind, path)).unwrap_or(&Value::Null)
+    }
+
+    pub(crate) fn has_nad(&self, path: &str) -> bool {
+        !self.object(Kind::NetworkAttachmentDefinition, path).is_null()
+    }
+
+    /// A condition as `status/reason message`.
+    pub(crate) fn condition(&self, kind: Kind, path: &str, name: &str) -> String {
+        let conditions = self.object(kind, path)["status"]["conditions"].as_array().cloned();
+        let found = conditions.unwrap_or_default().into_iter().find(|c| c["type"] == name);
+        found.map_or_else(String::new, |c| {
+            let text = |field: &str| c[field].as_str().unwrap_or_default().to_owned();
+            format!("{}/{} {}", text("status"), text("reason"), text("message"))
+        })
+    }
+
+    pub(crate) fn udn_condition(&self, path: &str, name: &str) -> String {
+        self.condition(Kind::UserDefinedNetwork, path, name)
+    }
+
+    pub(crate) fn cudn_condition(&self, name: &str, condition: &str) -> String {
+        self.condition(Kind::ClusterUserDefinedNetwork, name, condition)
+    }
+
+    /// What was recorded about freed numbers.
+    pub(crate) fn reuse(&self) -> Reuse {
+        let map = self.object(Kind::ConfigMap, "causeway/causeway-freed-numbers");
+        map["data"]["reuse"].as_str().map(|text| serde_json::from_str(text).unwrap()).unwrap_or_default()
+    }
+
+    /// Another manager takes over, and sees the objects in the given order.
+    pub(crate) fn restart(&mut self, order: impl Fn(&mut Vec<Value>)) {
+        self.manager = Manager::new(self.config.clone()).unwrap();
+        self.writes.clear();
+        self.said.clear();
+        let mut objects: Vec<Value> = self.objects.values().cloned().collect();
+        order(&mut objects);
+        let mut outputs = Vec::new();
+        outputs.extend(self.manager.step(Input::Tick(99_000_000)));
+        for object in &objects {
+            outputs.extend(event(object, false).map(|input| self.manager.step(input)).unwrap_or_default());
+        }
+        for input in synced(self.reuse()) {
+            outputs.extend(self.manager.step(input));
+        }
+        self.take(outputs);
+    }
+}
+
+fn foreign(object: &Value) -> Vec<Value> {
+    let ours = ["NetworkReady", "NetworkCreated", "NetworkAllocationSucceeded"];
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.into_iter().filter(|c| !ours.contains(&c["type"].as_str().unwrap_or_default())).collect()
+}
+
+fn key_of(object: &Value) -> Target {
+    let meta = &object["metadata"];
+    Target {
+        kind: kind(object),
+        namespace: meta["namespace"].as_str().map(str::to_owned),
+        name: meta["name"].as_str().unwrap().to_owned(),
+    }
+}
+
+pub(crate) fn synced(reuse: Reuse) -> Vec<Input> {
+    vec![
+        Input::Node(Event::Synced),
+        Input::Namespace(Event::Synced),
+        Input::Pod(Event::Synced),
+        Input::Nad(Event::Synced),
+        Input::UserDefinedNetwork(Event::Synced),
+        Input::ClusterUserDefinedNetwork(Event::Synced),
+        Input::ClusterNetworkConnect(Event::Synced),
+        Input::ZoneReport(Event::Synced),
+        Input::Memory(Box::new(reuse)),
+    ]
+}
+
+fn watched<T: Watched>(object: &Value, deleted: bool) -> Event<T, T::Key> {
+    let object: T::Object = serde_json::from_value(object.clone()).unwrap();
+    let key = T::key(&object).unwrap();
+    if deleted { Event::Deleted(key) } else { Event::Applied(T::trim(object, key)) }
+}
+
+pub(crate) fn event(object: &Value, deleted: bool) -> Option<Input> {
+    Some(match object["kind"].as_str().unwrap() {
+        "Pod" => Input::Pod(watched(object, deleted)),
+        "Node" => Input::Node(watched(object, deleted)),
+        "Namespace" => Input::Namespace(watched(object, deleted)),
+        "NetworkAttachmentDefinition" => Input::Nad(watched(object, deleted)),
+        "UserDefinedNetwork" => Input::UserDefinedNetwork(watched(object, deleted)),
+        "ClusterUserDefinedNetwork" => Input::ClusterUserDefinedNetwork(watched(object, deleted)),
+        "ClusterNetworkConnect" => Input::ClusterNetworkConnect(watched(object, deleted)),
+        "ZoneReport" => Input::ZoneReport(watched(object, deleted)),
+        _ => return None,
+    })
+}
