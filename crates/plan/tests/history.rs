@@ -13,6 +13,7 @@ use causeway_plan::{Northbound, Southbound};
 use causeway_types::NodeName;
 use proptest::prelude::*;
 use support::ledger::Ledger;
+use support::server::{Databases, run};
 use support::*;
 
 #[derive(Clone, Debug)]
@@ -127,7 +128,7 @@ impl World {
         dirty.southbound.iter().for_each(|prefix| self.south.look(&Southbound::new(&self.zone), prefix));
     }
 
-    fn happen(&mut self, event: &Event) {
+    fn happen(&mut self, event: &Event) -> Dirty {
         let before = host(&self.zone);
         let dirty = match event {
             Event::Node(node) => {
@@ -161,6 +162,7 @@ impl World {
         };
         assert!(dirty.host || host(&self.zone) == before, "the host's plan differs after {event:?}");
         self.look(&dirty);
+        dirty
     }
 
     /// The same objects, told to a zone that has seen nothing else.
@@ -178,8 +180,13 @@ fn held(worlds: [&Ledger; 2]) -> BTreeSet<Str> {
     worlds.iter().flat_map(|ledger| ledger.held.iter().cloned()).collect()
 }
 
+fn cases(n: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(n), failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn the_result_is_that_of_a_plan_from_scratch(history in histories()) {
@@ -193,6 +200,10 @@ proptest! {
         prop_assert_eq!(world.north.certain(&held_north), fresh.north.certain(&held_north));
         prop_assert_eq!(&world.south, &fresh.south);
     }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
 
     #[test]
     fn nothing_that_is_not_dirty_has_changed(history in histories(), used in any::<bool>()) {
@@ -205,5 +216,27 @@ proptest! {
             prop_assert_eq!(&world.north.rows, &north.rows, "after {:?}", event);
             prop_assert_eq!(&world.south.rows, &south.rows, "after {:?}", event);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(6))]
+
+    /// The same on real databases: events one by one, each looked at only as far as it is dirty.
+    #[test]
+    fn real_databases_end_as_planned(history in histories()) {
+        run(async {
+            let mut databases = Databases::start();
+            let mut world = World::new(Render::All);
+            databases.apply(&world.zone, Dirty::everything()).await;
+            for event in &history {
+                let dirty = world.happen(event);
+                databases.apply(&world.zone, dirty).await;
+            }
+            let writes = databases.writes();
+            databases.apply(&world.zone, Dirty::everything()).await;
+            prop_assert_eq!(databases.writes(), writes, "a look at everything found more to do");
+            Ok(())
+        })?;
     }
 }

@@ -85,7 +85,7 @@ type Claims = (NetworkId, Vec<Claim>);
 pub(super) struct Networks {
     entries: BTreeMap<NetworkName, Entry>,
     claimed: BTreeMap<NetworkName, Claims>,
-    /// Who claims a thing; the smallest id has it.
+    /// Who claims a thing, smallest id first.
     claims: BTreeMap<Claim, BTreeSet<(NetworkId, NetworkName)>>,
 }
 
@@ -177,10 +177,7 @@ impl Networks {
             Err(problem) => return Some(Err(problem)),
         };
         let claims = self.claimed.get(name).map(|(_, claims)| claims.as_slice()).unwrap_or_default();
-        let lost = claims.iter().find_map(|claim| {
-            let (_, winner) = self.claims.get(claim)?.first()?;
-            (winner != name).then(|| clash(name, claim, winner))
-        });
+        let lost = claims.iter().find_map(|claim| clash(name, claim, self.claims.get(claim)?));
         Some(lost.map_or(Ok(spec), Err))
     }
 }
@@ -191,20 +188,26 @@ fn claims_of(names: &NetworkNames, spec: &Spec) -> Claims {
     (spec.id, claims)
 }
 
-fn clash(name: &NetworkName, claim: &Claim, winner: &NetworkName) -> Problem {
-    match claim {
+/// Why a network does not have what it claims. The cluster manager numbers no network that clashes with another, so
+/// something is badly wrong, and who is right cannot be told here. Neither is rendered any further: with one number
+/// pods of one tenant would get the other's packets, with one name rows of one would stand in the other's way.
+fn clash(
+    name: &NetworkName,
+    claim: &Claim,
+    claimants: &BTreeSet<(NetworkId, NetworkName)>,
+) -> Option<Problem> {
+    let (_, other) = claimants.iter().find(|(_, other)| other != name)?;
+    let (reason, what) = match claim {
         Claim::Id(id) => {
-            Problem::new(Reason::NumberClash, format!("network {name} has the id {id} of network {winner}"))
+            (Reason::NumberClash, format!("have the id {id}: remove the annotation from one of them"))
         }
-        Claim::Router(key) => Problem::new(
+        Claim::Router(key) => (
             Reason::NumberClash,
-            format!("network {name} has the tunnel key {key} of network {winner}"),
+            format!("have the tunnel key {key}: remove the annotation from one of them"),
         ),
-        Claim::Prefix(_) => Problem::new(
-            Reason::PrefixClash,
-            format!(
-                "objects of network {name} would be called like those of network {winner}: rename one of them"
-            ),
-        ),
-    }
+        Claim::Prefix(prefix) => {
+            (Reason::PrefixClash, format!("have objects whose names begin with {prefix}: delete one of them"))
+        }
+    };
+    Some(Problem::new(reason, format!("networks {name} and {other} both {what}")))
 }

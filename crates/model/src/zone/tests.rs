@@ -167,7 +167,8 @@ fn a_node_beyond_the_last_subnet() {
     assert!(is_rendered(&zone, "default"));
 }
 
-/// Networks `a-b` and `a.b` would share their objects' names; the smaller id has them, whoever comes first.
+/// Networks `a-b` and `a.b` would share their objects' names. Nobody has a name or a number that two claim; what is there
+/// stays.
 #[test]
 fn networks_that_claim_the_same() {
     let mut zone = zone();
@@ -176,16 +177,22 @@ fn networks_that_claim_the_same() {
     };
     zone.apply_nad(&of("a.b", "4"));
     assert_eq!(reason(&zone, "cluster_udn_a.b"), None);
+    assert_eq!(zone.network_with_prefix("cluster_udn_a.b_"), Some(&network("cluster_udn_a.b")));
     let dirty = zone.apply_nad(&of("a-b", "3")).northbound;
     assert!(dirty.contains(&"network:cluster_udn_a.b:".to_owned()), "{dirty:?}");
-    assert_eq!(reason(&zone, "cluster_udn_a.b"), Some(Reason::PrefixClash));
-    assert_eq!(zone.network_with_prefix("cluster_udn_a.b_"), Some(&network("cluster_udn_a-b")));
-    let mut twin = of("c", "5");
-    twin.annotations.insert("k8s.ovn.org/network-id".into(), "3".into());
-    zone.apply_nad(&twin);
-    assert_eq!(reason(&zone, "cluster_udn_c"), Some(Reason::NumberClash));
+    let both = |zone: &Zone, one: &str, other: &str| (reason(zone, one), reason(zone, other));
+    let clash = Some(Reason::PrefixClash);
+    assert_eq!(both(&zone, "cluster_udn_a.b", "cluster_udn_a-b"), (clash, clash));
     zone.delete_nad(&of("a-b", "3").key);
-    assert_eq!((reason(&zone, "cluster_udn_a.b"), reason(&zone, "cluster_udn_c")), (None, None));
+    assert_eq!(reason(&zone, "cluster_udn_a.b"), None);
+
+    let mut twin = of("c", "5");
+    twin.annotations.insert("k8s.ovn.org/network-id".into(), "4".into());
+    zone.apply_nad(&twin);
+    let clash = Some(Reason::NumberClash);
+    assert_eq!(both(&zone, "cluster_udn_a.b", "cluster_udn_c"), (clash, clash));
+    zone.delete_nad(&twin.key);
+    assert_eq!(both(&zone, "cluster_udn_a.b", "cluster_udn_c"), (None, None));
 }
 
 #[test]
