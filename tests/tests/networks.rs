@@ -7,7 +7,7 @@ use causeway_tests::shared;
 
 const NETWORKS: &str = include_str!("manifests/networks.yaml");
 
-/// Each pod with its node and its network.
+/// Each pod with its node and its network. The name is what tells twins apart.
 const PODS: [(&str, &str, &str); 14] = [
     ("blue-one/a", "n1", "blue"),
     ("blue-one/b", "n2", "blue"),
@@ -15,10 +15,10 @@ const PODS: [(&str, &str, &str); 14] = [
     ("green/a", "n1", "green"),
     ("green/b", "n2", "green"),
     ("green/c", "n3", "green"),
-    ("twin-one/a", "n1", "twin-one"),
-    ("twin-one/b", "n2", "twin-one"),
-    ("twin-two/a", "n1", "twin-two"),
-    ("twin-two/b", "n3", "twin-two"),
+    ("twin-one/a1", "n1", "twin-one"),
+    ("twin-one/b1", "n2", "twin-one"),
+    ("twin-two/a2", "n1", "twin-two"),
+    ("twin-two/b2", "n3", "twin-two"),
     ("red/a", "n2", "red"),
     ("red/b", "n3", "red"),
     ("plain/a", "n1", "default"),
@@ -92,8 +92,8 @@ fn the_default_interface_is_locked(sandbox: &Sandbox) {
 
 fn twins_have_the_same_addresses(sandbox: &Sandbox) {
     let addresses = |pod: &str| sandbox.pod(pod).addresses().unwrap();
-    let one: Vec<_> = ["twin-one/a", "twin-one/b"].map(addresses).into_iter().collect();
-    let two: Vec<_> = ["twin-two/a", "twin-two/b"].map(addresses).into_iter().collect();
+    let one: Vec<_> = ["twin-one/a1", "twin-one/b1"].map(addresses).into_iter().collect();
+    let two: Vec<_> = ["twin-two/a2", "twin-two/b2"].map(addresses).into_iter().collect();
     let (mut one, mut two) = (one.concat(), two.concat());
     one.sort();
     two.sort();

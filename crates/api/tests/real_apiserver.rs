@@ -453,11 +453,11 @@ fn columns_show_what_is_in_effect(admin: &User) {
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     };
     let shown = row(&["udn", "shown", "-n", NAMESPACE]);
-    assert_eq!(shown[0], "NAME TOPOLOGY ROLE SUBNETS READY AGE");
-    assert!(shown[1].starts_with("shown Layer2 Primary 10.0.0.0/24 True "), "{shown:?}");
+    assert_eq!(shown[0], "NAME TOPOLOGY ROLE SUBNETS ID READY AGE");
+    assert!(shown[1].starts_with("shown Layer2 Primary 10.0.0.0/24 7 True "), "{shown:?}");
     let wide = row(&["udn", "shown", "-n", NAMESPACE, "-o", "wide"]);
     assert_eq!(wide[0], "NAME TOPOLOGY ROLE SUBNETS ID READY REASON VRF AGE");
-    assert!(wide[1].starts_with("shown Layer2 Primary 10.0.0.0/24 True Fine 7 udn-7-vrf "), "{wide:?}");
+    assert!(wide[1].starts_with("shown Layer2 Primary 10.0.0.0/24 7 True Fine udn-7-vrf "), "{wide:?}");
     admin
         .patch(
             &["cnc/blue", "--subresource=status"],

@@ -11,7 +11,7 @@ use std::fmt;
 use std::thread;
 
 /// How long a pod waits for an answer, in seconds.
-const PATIENCE: u8 = 3;
+const PATIENCE: u8 = 4;
 
 /// The result: for each pair, how many of the target's addresses answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,16 +101,16 @@ impl Probe {
     /// All of them.
     pub const ALL: [Probe; 4] = [Probe::Http, Probe::Udp, Probe::Ping, Probe::LargePing];
 
-    /// A shell command that asks an address and prints who answered.
-    fn command(self, address: &str) -> String {
-        let url = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+    /// A shell command that asks an address, writes who answered to a file, and does not wait. HTTP has none: one
+    /// process asks all addresses at once.
+    fn command(self, address: &str) -> Option<String> {
+        let ping =
+            |size: &str| format!("ping -c 1 -W {PATIENCE}{size} {address} >/dev/null && echo {ANYBODY}");
         match self {
-            Probe::Http => format!("curl -sg -m {PATIENCE} 'http://{url}:8080/hostname'"),
-            Probe::Udp => format!("echo hostname | nc -u -w {PATIENCE} {address} 8081"),
-            Probe::Ping => format!("ping -c 1 -W {PATIENCE} {address} >/dev/null && echo {ANYBODY}"),
-            Probe::LargePing => {
-                format!("ping -c 1 -W {PATIENCE} -s 4000 {address} >/dev/null && echo {ANYBODY}")
-            }
+            Probe::Http => None,
+            Probe::Udp => Some(format!("echo hostname | nc -u -w {PATIENCE} {address} 8081")),
+            Probe::Ping => Some(ping("")),
+            Probe::LargePing => Some(ping(" -s 4000")),
         }
     }
 }
@@ -175,11 +175,9 @@ type Row = Vec<((String, String), Cell)>;
 /// All others, from one pod. The name in the answer tells a pod from another one with the same address.
 fn ask(sandbox: &Sandbox, from: &str, targets: &[Target], probes: &[Probe]) -> Result<Row> {
     let others: Vec<&Target> = targets.iter().filter(|target| target.pod != from).collect();
-    let questions: Vec<String> = others
-        .iter()
-        .flat_map(|target| &target.addresses)
-        .flat_map(|address| probes.iter().map(|probe| probe.command(address)))
-        .collect();
+    let addresses = others.iter().flat_map(|target| &target.addresses);
+    let questions: Vec<(Probe, &str)> =
+        addresses.flat_map(|address| probes.iter().map(|probe| (*probe, address.as_str()))).collect();
     let answers = parse(&sandbox.pod(from).exec(&["sh", "-c", &script(&questions)])?);
     let mut at = 0;
     let mut row = Row::new();
@@ -197,15 +195,23 @@ fn ask(sandbox: &Sandbox, from: &str, targets: &[Target], probes: &[Probe]) -> R
 }
 
 /// Asks all questions in parallel; each answer goes to a file with the number of its question.
-fn script(questions: &[String]) -> String {
-    let asks: Vec<String> = questions
-        .iter()
-        .enumerate()
-        .map(|(place, question)| format!("({question}) >$d/{place} 2>/dev/null </dev/null &\n"))
-        .collect();
+fn script(questions: &[(Probe, &str)]) -> String {
+    let (mut urls, mut others) = (String::new(), String::new());
+    for (place, (probe, address)) in questions.iter().enumerate() {
+        match probe.command(address) {
+            Some(command) => others += &format!("({command}) >$d/{place} 2>/dev/null </dev/null &\n"),
+            None if address.contains(':') => {
+                urls += &format!(" -o $d/{place} 'http://[{address}]:8080/hostname'")
+            }
+            None => urls += &format!(" -o $d/{place} 'http://{address}:8080/hostname'"),
+        }
+    }
+    if !urls.is_empty() {
+        urls = format!("curl -sgZ --parallel-immediate --parallel-max 200 -m {PATIENCE}{urls}\n");
+    }
     format!(
-        "d=$(mktemp -d)\n{}wait\nfor f in $d/*; do [ -s $f ] && echo \"${{f##*/}} $(cat $f)\"; done; rm -r $d",
-        asks.concat()
+        "d=$(mktemp -d)\n{others}{urls}wait\n\
+         for f in $d/*; do [ -s $f ] && echo \"${{f##*/}} $(cat $f)\"; done; rm -r $d"
     )
 }
 
@@ -235,8 +241,10 @@ mod tests {
     #[test]
     fn answers_are_told_apart_by_number() {
         assert_eq!(parse("0 a\n12 b\n"), BTreeMap::from([(0, "a".into()), (12, "b".into())]));
-        let questions = ["10.0.0.1", "fd00::1"].map(|address| Probe::Http.command(address));
-        assert!(script(&questions).contains("'http://[fd00::1]:8080/hostname') >$d/1 "));
+        let script =
+            script(&[(Probe::Http, "10.0.0.1"), (Probe::Ping, "10.0.0.1"), (Probe::Http, "fd00::1")]);
+        assert!(script.contains(" -o $d/2 'http://[fd00::1]:8080/hostname'"), "{script}");
+        assert!(script.contains("&& echo ?) >$d/1 "), "{script}");
     }
 
     #[test]
