@@ -233,6 +233,12 @@ proptest! {
                 let dirty = world.happen(event);
                 databases.apply(&world.zone, dirty).await;
             }
+            // A network that lost its id keeps its rows, and with them the names that its twin wants: that is reported.
+            let failures = databases.north_writer.engine().failures();
+            prop_assert!(failures.keys().all(|slice| slice.contains("cluster_udn_a")), "{:?}", failures);
+            if !failures.is_empty() {
+                return Ok(());
+            }
             let writes = databases.writes();
             databases.apply(&world.zone, Dirty::everything()).await;
             prop_assert_eq!(databases.writes(), writes, "a look at everything found more to do");
