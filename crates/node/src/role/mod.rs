@@ -12,6 +12,7 @@
 
 mod annotations;
 mod flags;
+mod freed;
 mod host;
 mod metrics;
 mod report;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use causeway_api::crd::ZoneReportSpec;
+use causeway_api::install::FREED_NUMBERS;
 use causeway_host::Kernel;
 use causeway_model::record::{Nad, Namespace, Node, Pod};
 use causeway_model::zone::{Dirty, ZoneConfig};
@@ -18,7 +19,8 @@ use causeway_runtime::watch::{Lists, Selection, Watched, everywhere};
 use causeway_runtime::write::{Action, Ended, Kind, Outcome, Priority, Request, Target, Writer};
 use causeway_runtime::{Health, serve};
 use causeway_types::{Cidr, Mac};
-use kube::Client;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
@@ -26,6 +28,7 @@ use tracing::{debug, info, warn};
 
 use super::annotations::{self, Switch};
 use super::flags::NodeFlags;
+use super::freed;
 use super::host::HostTask;
 use super::metrics::Metrics;
 use super::report;
@@ -63,6 +66,7 @@ pub async fn run(flags: NodeFlags) -> anyhow::Result<()> {
     let client = causeway_runtime::client(flags.cluster.kubeconfig.as_deref(), "node").await?;
     let (sender, messages) = mpsc::channel(QUEUE);
     start_watches(&client, &sender);
+    start_freed(&client, &sender, &flags.cluster.namespace);
     let writer = Writer::start(client.clone(), sender, Message::Written);
     let mut registry = Registry::default();
     let metrics = Metrics::registered(&mut registry);
@@ -92,6 +96,15 @@ fn start_watches(client: &Client, sender: &mpsc::Sender<Message>) {
     start_watch::<Namespace>(client, sender, |event| Message::Input(Input::Namespace(event)));
     start_watch::<Nad>(client, sender, |event| Message::Input(Input::Nad(event)));
     start_watch::<Pod>(client, sender, |event| Message::Input(Input::Pod(event)));
+}
+
+/// The one record of freed numbers.
+fn start_freed(client: &Client, sender: &mpsc::Sender<Message>, namespace: &str) {
+    let selection =
+        Selection { lists: Lists::Latest, fields: Some(format!("metadata.name={FREED_NUMBERS}")) };
+    let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
+    let wrap = |event| Message::Input(Input::Freed(Box::new(event)));
+    tokio::spawn(watches::watch::<ConfigMap, _>(api, selection, sender.clone(), wrap));
 }
 
 fn start_watch<T: Watched>(
@@ -129,6 +142,8 @@ struct Task {
     reported: Option<ZoneReportSpec>,
     /// The annotations that were sent last, against what they were sent.
     annotated: Option<serde_json::Value>,
+    /// Up to which epoch freed numbers are gone from here.
+    epoch: i64,
     born: Instant,
     looked: Instant,
 }
@@ -164,6 +179,7 @@ impl Task {
             management: None,
             reported: None,
             annotated: None,
+            epoch: 0,
             born: Instant::now(),
             looked: Instant::now(),
         })
@@ -257,6 +273,7 @@ impl Task {
         self.annotate();
         if self.looked.elapsed() >= LOOK_INTERVAL {
             self.looked = Instant::now();
+            self.look_for_freed();
             self.report();
             self.measure();
         }
@@ -304,10 +321,19 @@ impl Task {
         self.annotated = Some(patch);
     }
 
+    /// Numbers are gone when everything that is planned is done.
+    fn look_for_freed(&mut self) {
+        let settled = self.northbound.is_settled() && self.southbound.is_settled();
+        if let Some(record) = self.state.freed.as_ref().filter(|_| settled) {
+            let in_use = self.state.zone.rendered().map(|network| network.id.get()).collect();
+            self.epoch = freed::cleared(record, &in_use);
+        }
+    }
+
     fn report(&mut self) {
         let Some(own) = &self.state.own else { return };
         let engines = [self.northbound.engine(), self.southbound.engine()];
-        let spec = report::report(&self.state.zone, &engines, 0);
+        let spec = report::report(&self.state.zone, &engines, self.epoch);
         if self.reported.as_ref() == Some(&spec) {
             return;
         }

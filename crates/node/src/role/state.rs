@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use causeway_alloc::Reuse;
 use causeway_model::record::{Nad, Namespace, Node, ObjectKey, Pod};
 use causeway_model::zone::{Dirty, Zone, ZoneConfig};
 use causeway_runtime::watch::Event;
 use causeway_types::{NamespaceName, NodeName};
+use k8s_openapi::api::core::v1::ConfigMap;
 use tracing::warn;
+
+use super::freed;
 
 /// What comes in from the watches.
 #[derive(Debug)]
@@ -15,6 +19,7 @@ pub(super) enum Input {
     Namespace(Event<Namespace, NamespaceName>),
     Nad(Event<Nad, ObjectKey>),
     Pod(Event<Pod, ObjectKey>),
+    Freed(Box<Event<ConfigMap, ObjectKey>>),
 }
 
 /// The kinds that must have listed before anything is written.
@@ -42,6 +47,8 @@ pub(super) struct State {
     pub(super) zone: Zone,
     /// The own Node as it was last seen.
     pub(super) own: Option<Node>,
+    /// Numbers that were freed, once that is known.
+    pub(super) freed: Option<Reuse>,
     name: NodeName,
     listed: BTreeSet<Kind>,
 }
@@ -49,7 +56,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(config: ZoneConfig) -> State {
         let name = config.node.clone();
-        State { zone: Zone::new(config), own: None, name, listed: BTreeSet::new() }
+        State { zone: Zone::new(config), own: None, freed: None, name, listed: BTreeSet::new() }
     }
 
     /// Whether every kind has listed once.
@@ -68,11 +75,26 @@ impl State {
     pub(super) fn step(&mut self, input: Input) -> Effect {
         match input {
             Input::Node(event) => self.node(event),
+            Input::Freed(event) => {
+                self.freed(*event);
+                Effect::default()
+            }
             Input::Namespace(event) => {
                 self.take(Kind::Namespaces, event, Zone::apply_namespace, Zone::delete_namespace)
             }
             Input::Nad(event) => self.take(Kind::Nads, event, Zone::apply_nad, Zone::delete_nad),
             Input::Pod(event) => self.take(Kind::Pods, event, Zone::apply_pod, Zone::delete_pod),
+        }
+    }
+
+    fn freed(&mut self, event: Event<ConfigMap, ObjectKey>) {
+        match event {
+            Event::Applied(object) => self.freed = freed::read(&object),
+            // A cluster in which nothing was ever freed has no record.
+            Event::Synced if self.freed.is_none() => self.freed = Some(Reuse::default()),
+            Event::Synced => {}
+            Event::Deleted(_) => self.freed = None,
+            Event::Unsynced(problem) => warn!(problem, "freed numbers are not known"),
         }
     }
 
