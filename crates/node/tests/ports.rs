@@ -105,8 +105,9 @@ fn ports_follow_the_plan_and_others_stay() {
         let columns = ["mac", "mtu_request"].map(|c| switch.vsctl(&["get", "Interface", "ovn-k8s-mp0", c]));
         assert_eq!(columns.map(|c| c.trim().to_owned()), ["\"0a:58:0a:f4:09:02\"", "1300"]);
 
-        let clash = internal_ports(&plan(&[("by-hand", 3)]));
+        let clash = internal_ports(&plan(&[("by-hand", 3), ("ovn-k8s-mp9", 9)]));
         assert_eq!(ovs.ensure_internal(clash).await, Err(Error::Foreign("by-hand".into())));
+        assert_eq!(switch.ports(), ["by-hand", "ovn-k8s-mp9"], "one that cannot be made stops no other");
         assert_eq!(ovs.ensure_internal(BTreeMap::new()).await, Ok(true));
         assert_eq!(switch.ports(), ["by-hand"]);
     });

@@ -104,27 +104,33 @@ pub(super) fn ensure_pods(switch: Switch<'_>, bridge: &str, ports: &[PodPort]) -
     Ok(change.transaction())
 }
 
-/// Makes the node's internal ports exactly these.
+/// Makes the node's internal ports exactly these. One that cannot be made stops no other: the first problem comes with
+/// what can be done.
 pub(super) fn ensure_internal(
     switch: Switch<'_>,
     wanted: &BTreeMap<String, InternalPort>,
-) -> Result<Transaction, Error> {
+) -> (Transaction, Option<Error>) {
     let is_ours = |port: &SeenPort<'_>| port.id(OWNER).is_some_and(|owner| owner == OWNER_VALUE);
-    let mut change = Change::default();
+    let (mut change, mut problem) = (Change::default(), None);
     for stray in switch.all().filter(is_ours).filter(|port| !wanted.contains_key(port.name().as_str())) {
         change.remove(&stray);
     }
     for (name, port) in wanted {
-        match switch.port(name) {
-            None => change.insert(switch.bridge(&port.ovs.bridge)?, name, port.columns(), &port.ids(), false),
-            Some(seen) if is_ours(&seen) => {
+        match (switch.port(name), switch.bridge(&port.ovs.bridge)) {
+            (None, Ok(bridge)) => change.insert(bridge, name, port.columns(), &port.ids(), false),
+            (Some(seen), _) if is_ours(&seen) => {
                 change.set_ids(&seen, &port.ids());
                 change.set_columns(&seen, port.columns());
             }
-            Some(_) => return Err(Error::Foreign(name.clone())),
+            (Some(_), _) => {
+                problem.get_or_insert(Error::Foreign(name.clone()));
+            }
+            (None, Err(error)) => {
+                problem.get_or_insert(error);
+            }
         }
     }
-    Ok(change.transaction())
+    (change.transaction(), problem)
 }
 
 /// Removes the ports of a sandbox.

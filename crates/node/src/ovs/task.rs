@@ -32,7 +32,7 @@ type Answer<T> = oneshot::Sender<Result<T, Error>>;
 enum Ask {
     Pods(Vec<PodPort>, Answer<()>),
     Sandbox { sandbox: String, names: Vec<String>, answer: Answer<Vec<String>> },
-    Internal(BTreeMap<String, InternalPort>, Answer<bool>),
+    Internal { ports: BTreeMap<String, InternalPort>, problem: Option<Error>, answer: Answer<bool> },
     Seen(Answer<Vec<PodPortSeen>>),
     Wait { name: String, iface_id: String, milestone: Milestone, answer: Answer<()> },
 }
@@ -91,11 +91,12 @@ impl Ovs {
     /// was written.
     ///
     /// # Errors
-    /// If a bridge is missing, a name is taken, the database refuses, or a device cannot be made.
+    /// If a bridge is missing, a name is taken, the database refuses, or a device cannot be made. All other ports are
+    /// made nevertheless.
     pub async fn ensure_internal(&self, ports: BTreeMap<String, InternalPort>) -> Result<bool, Error> {
         let names: Vec<(String, String)> =
             ports.iter().map(|(name, port)| (name.clone(), port.ovs.iface_id.clone())).collect();
-        let written = self.ask(|answer| Ask::Internal(ports, answer)).await?;
+        let written = self.ask(|answer| Ask::Internal { ports, problem: None, answer }).await?;
         for (name, iface_id) in names {
             self.wait(name, iface_id, Milestone::Opened).await?;
         }
@@ -197,7 +198,11 @@ impl Task {
                 names.extend(there);
                 Ok(transaction)
             }
-            Ask::Internal(ports, _) => ensure_internal(switch, ports),
+            Ask::Internal { ports, problem, .. } => {
+                let (transaction, found) = ensure_internal(switch, ports);
+                *problem = found;
+                Ok(transaction)
+            }
             Ask::Seen(_) | Ask::Wait { .. } => Ok(Transaction::default()),
         };
         match transaction {
@@ -217,7 +222,7 @@ impl Task {
         match ask {
             Ask::Pods(_, answer) => drop(answer.send(Ok(()))),
             Ask::Sandbox { names, answer, .. } => drop(answer.send(Ok(names))),
-            Ask::Internal(_, answer) => drop(answer.send(Ok(written))),
+            Ask::Internal { problem, answer, .. } => drop(answer.send(problem.map_or(Ok(written), Err))),
             Ask::Seen(answer) => drop(answer.send(Ok(switch.pods()))),
             Ask::Wait { name, iface_id, milestone, answer } => match switch
                 .reached(&name, &iface_id, milestone)
@@ -325,7 +330,7 @@ impl Ask {
         match self {
             Ask::Pods(_, answer) | Ask::Wait { answer, .. } => answer.is_closed(),
             Ask::Sandbox { answer, .. } => answer.is_closed(),
-            Ask::Internal(_, answer) => answer.is_closed(),
+            Ask::Internal { answer, .. } => answer.is_closed(),
             Ask::Seen(answer) => answer.is_closed(),
         }
     }
@@ -334,7 +339,7 @@ impl Ask {
         match self {
             Ask::Pods(_, answer) | Ask::Wait { answer, .. } => drop(answer.send(Err(error))),
             Ask::Sandbox { answer, .. } => drop(answer.send(Err(error))),
-            Ask::Internal(_, answer) => drop(answer.send(Err(error))),
+            Ask::Internal { answer, .. } => drop(answer.send(Err(error))),
             Ask::Seen(answer) => drop(answer.send(Err(error))),
         }
     }
