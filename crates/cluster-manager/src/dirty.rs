@@ -1,9 +1,9 @@
 //! What must be looked at again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_model::record::ObjectKey;
-use causeway_types::NodeName;
+use causeway_types::{NamespaceName, NodeName};
 
 use crate::OwnerKey;
 
@@ -14,7 +14,44 @@ pub(crate) struct Dirty {
     /// Whether names or VRF names may clash now that did not before.
     pub(crate) clashes: bool,
     pub(crate) nads: BTreeSet<ObjectKey>,
-    pub(crate) owners: BTreeSet<OwnerKey>,
+    pub(crate) owners: BTreeMap<OwnerKey, Scope>,
     pub(crate) pods: BTreeSet<ObjectKey>,
     pub(crate) statuses: BTreeSet<OwnerKey>,
+}
+
+/// How much of an owner must be looked at: a network may have thousands of namespaces.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Scope {
+    /// All of it.
+    All,
+    /// What is in these namespaces.
+    Namespaces(BTreeSet<NamespaceName>),
+}
+
+impl Scope {
+    pub(crate) fn has(&self, namespace: &NamespaceName) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespaces(namespaces) => namespaces.contains(namespace),
+        }
+    }
+}
+
+impl Dirty {
+    /// All of these owners must be looked at.
+    pub(crate) fn owners(&mut self, keys: impl IntoIterator<Item = OwnerKey>) {
+        for key in keys {
+            self.owners.insert(key, Scope::All);
+        }
+    }
+
+    /// What these owners have in a namespace must be looked at.
+    pub(crate) fn owners_in(&mut self, keys: impl IntoIterator<Item = OwnerKey>, namespace: &NamespaceName) {
+        for key in keys {
+            let scope = self.owners.entry(key).or_insert_with(|| Scope::Namespaces(BTreeSet::new()));
+            if let Scope::Namespaces(namespaces) = scope {
+                namespaces.insert(namespace.clone());
+            }
+        }
+    }
 }

@@ -196,8 +196,8 @@ impl Manager {
                 self.find_clashes();
             } else if let Some(nad) = self.dirty.nads.pop_first() {
                 self.settle_nad(&nad);
-            } else if let Some(owner) = self.dirty.owners.pop_first() {
-                self.settle_owner(&owner);
+            } else if let Some((owner, scope)) = self.dirty.owners.pop_first() {
+                self.settle_owner(&owner, scope);
             } else {
                 return;
             }

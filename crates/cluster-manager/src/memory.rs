@@ -78,7 +78,7 @@ impl Manager {
         match outcome.target.kind {
             Kind::ConfigMap => {
                 self.memory.written = self.memory.written.max(outcome.token);
-                self.dirty.owners.extend(self.owners.going.iter().cloned());
+                self.dirty.owners(self.owners.going.iter().cloned());
             }
             Kind::UserDefinedNetwork | Kind::ClusterUserDefinedNetwork if outcome.part == "status" => {
                 self.status_done(&outcome.target);
@@ -93,7 +93,7 @@ impl Manager {
         let cleared = Epoch::cleared(self.nodes.all.keys().map(report));
         self.networks.ids.expire(cleared);
         self.networks.keys.expire(cleared);
-        self.dirty.owners.extend(std::mem::take(&mut self.networks.starved));
+        self.dirty.owners(std::mem::take(&mut self.networks.starved));
     }
 
     pub(crate) fn report_applied(&mut self, report: ZoneReport) {

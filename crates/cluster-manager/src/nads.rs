@@ -140,9 +140,8 @@ impl Manager {
     /// Everything that may see the attachment differently now.
     fn look_around(&mut self, key: &ObjectKey, controller: Option<&str>) {
         let owner = controller.and_then(|uid| self.owners.by_uid.get(uid));
-        self.dirty.owners.extend(owner.cloned());
         let here = self.owners.by_namespace.get(&key.namespace).into_iter().flatten();
-        self.dirty.owners.extend(here.cloned());
+        self.dirty.owners_in(owner.into_iter().chain(here).cloned(), &key.namespace);
         let refused = self.nads.of(&key.namespace).filter(|nad| matches!(nad.verdict, Verdict::Second(_)));
         self.dirty.nads.extend(refused.map(|nad| nad.record.key.clone()).collect::<Vec<_>>());
         self.wake(&Wait::Namespace(key.namespace.clone()));
@@ -168,7 +167,7 @@ impl Manager {
             self.look_around(key, controller.as_deref());
         }
         let owner = controller.and_then(|uid| self.owners.by_uid.get(&uid).cloned());
-        self.dirty.owners.extend(owner.clone());
+        self.dirty.owners_in(owner.clone(), &key.namespace);
         match &verdict {
             Verdict::Accepted(network) if owner.is_none() => self.number_nad(key, network),
             Verdict::Refused(trouble) | Verdict::Second(trouble) => self.tell_nad(key, trouble),

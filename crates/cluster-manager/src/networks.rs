@@ -185,7 +185,7 @@ impl Manager {
 
     fn look_at_network(&mut self, name: &NetworkName) {
         let owner = self.owners.by_network.get(name);
-        self.dirty.owners.extend(owner.cloned());
+        self.dirty.owners(owner.cloned());
         let nads = self.nads.hand_written.get(name).into_iter().flatten();
         self.dirty.nads.extend(nads.cloned());
     }
@@ -197,7 +197,8 @@ impl Manager {
             .all
             .values()
             .filter_map(|owner| owner.intent.as_ref().ok().map(|intent| (owner.created, intent.clone())));
-        let written = self.nads.hand_written.values().filter_map(|nads| {
+        let own_name = |(name, _): &(&NetworkName, &BTreeSet<ObjectKey>)| !self.is_taken(name);
+        let written = self.nads.hand_written.iter().filter(own_name).filter_map(|(_, nads)| {
             let oldest = nads.iter().filter_map(|key| self.nads.all.get(key));
             let oldest = oldest.min_by_key(|nad| (nad.record.created, &nad.record.key))?;
             match &oldest.reading {

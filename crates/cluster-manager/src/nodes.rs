@@ -1,6 +1,7 @@
 //! Nodes: their ids and what follows from them.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use causeway_alloc::{Claim, HostRange, HostSubnets, IdRecord, NodeIds, Seniority};
 use causeway_api::annotations::{Annotation, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort};
@@ -8,7 +9,7 @@ use causeway_api::intent::{ClusterConfig, PodSubnet};
 use causeway_model::record::{Node, Texts, annotation};
 use causeway_runtime::write::{Action, Kind, Priority, Request, Target};
 use causeway_runtime::{EventNote, Regarding};
-use causeway_types::{Families, NetworkName, NodeId, NodeName, TransitPeers, transit_address};
+use causeway_types::{Cidr, Families, Family, NetworkName, NodeId, NodeName, TransitPeers, transit_address};
 use serde_json::{Value, json};
 
 use crate::keys::Wait;
@@ -59,6 +60,20 @@ pub(crate) fn host_ranges(subnets: &[PodSubnet]) -> Vec<HostRange> {
     let range =
         |subnet: &PodSubnet| HostRange { cidr: subnet.cidr, host_prefix: subnet.effective_host_prefix() };
     subnets.iter().map(range).collect()
+}
+
+/// The id of the node whose part an address is in.
+pub(crate) fn node_of_address(ranges: &[HostRange], address: IpAddr) -> Option<NodeId> {
+    let mut before: u128 = 0;
+    for range in ranges.iter().filter(|range| range.cidr.family() == Family::of(&address)) {
+        if range.cidr.contains_address(address) {
+            let part = Cidr::around(address, range.host_prefix).ok()?;
+            let number = before + range.cidr.number_of_subnet(&part).ok()?;
+            return NodeId::new(u32::try_from(number).ok()?.checked_add(NodeId::FIRST.get())?).ok();
+        }
+        before += range.cidr.last_subnet(range.host_prefix).ok()? + 1;
+    }
+    None
 }
 
 impl Manager {
@@ -150,7 +165,7 @@ impl Manager {
 }
 
 /// What the manager writes on a node, for the families that the cluster has.
-fn node_annotations(cluster: &ClusterConfig, id: NodeId, subnets: Vec<causeway_types::Cidr>) -> Texts {
+fn node_annotations(cluster: &ClusterConfig, id: NodeId, subnets: Vec<Cidr>) -> Texts {
     let families = Families::of(&cluster.cluster_subnets);
     let transit = || cluster.transit_subnets.iter().filter(|subnet| families.has(subnet.family()));
     let switch = PerFamily::collect(transit().filter_map(|subnet| transit_address(subnet, id).ok()));

@@ -10,6 +10,7 @@ use causeway_types::{NamespaceName, NetworkName, ObjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::core::{Selector, SelectorExt};
 
+use crate::dirty::Scope;
 use crate::keys::Wait;
 use crate::trouble::Trouble;
 use crate::{Manager, OwnerKey};
@@ -45,6 +46,8 @@ pub(crate) struct Owner {
     pub(crate) sent: Option<(NetworkStatus, bool)>,
     /// The record that lists its numbers as freed.
     pub(crate) retired: Option<u64>,
+    /// Namespaces in which its attachment could not be written, and why.
+    pub(crate) failing: BTreeMap<NamespaceName, Trouble>,
     pub(crate) report: Report,
 }
 
@@ -71,16 +74,44 @@ impl Selects {
 /// What was found when an owner was looked at.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Nothing is to be said yet: a write must be seen first.
+    /// Nothing is to be said yet: the finalizer must be seen first.
     pub(crate) early: bool,
     /// What is wrong with the network as a whole.
     pub(crate) network: Option<Trouble>,
     /// What is wrong in a namespace.
     pub(crate) namespaces: BTreeMap<NamespaceName, Trouble>,
+    /// Namespaces whose attachment is being created.
+    pub(crate) creating: BTreeSet<NamespaceName>,
     /// Attachments that are on their way out.
     pub(crate) leaving: BTreeSet<ObjectKey>,
     /// Pods that keep attachments from going.
-    pub(crate) users: BTreeSet<ObjectKey>,
+    pub(crate) users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+}
+
+impl Report {
+    /// Forgets what is looked at again.
+    fn forget(&mut self, scope: &Scope) {
+        self.namespaces.retain(|namespace, _| !scope.has(namespace));
+        self.creating.retain(|namespace| !scope.has(namespace));
+        self.leaving.retain(|nad| !scope.has(&nad.namespace));
+        self.users.retain(|nad, _| !scope.has(&nad.namespace));
+    }
+
+    /// The report to go on from.
+    pub(crate) fn again(mut self, scope: &Scope) -> Self {
+        self.forget(scope);
+        Self { early: false, network: None, ..self }
+    }
+
+    /// What is being created is seen in a moment; that it is missing until then is no news.
+    pub(crate) fn is_early(&self) -> bool {
+        self.early || (!self.creating.is_empty() && self.namespaces.is_empty() && self.network.is_none())
+    }
+
+    /// All pods that keep attachments from going.
+    pub(crate) fn all_users(&self) -> BTreeSet<&ObjectKey> {
+        self.users.values().flatten().collect()
+    }
 }
 
 impl Owner {
@@ -100,6 +131,7 @@ impl Owner {
             status: NetworkStatus::default(),
             sent: None,
             retired: None,
+            failing: BTreeMap::new(),
             report: Report::default(),
         }
     }
@@ -186,6 +218,7 @@ impl Manager {
             self.dirty.clashes |= before.intent != owner.intent;
             if same {
                 owner.retired = before.retired;
+                owner.failing = before.failing;
                 owner.sent = before.sent.filter(|(sent, done)| !*done && *sent != owner.status);
             } else {
                 self.owners.by_uid.remove(&before.uid);
@@ -199,7 +232,7 @@ impl Manager {
             self.owners.going.insert(key.clone());
         }
         self.owners.all.insert(key.clone(), owner);
-        self.dirty.owners.insert(key);
+        self.dirty.owners([key]);
     }
 
     fn unwant<'a>(&mut self, key: &OwnerKey, namespaces: impl Iterator<Item = &'a NamespaceName>) {
@@ -231,7 +264,7 @@ impl Manager {
         self.release_numbers(&network);
         self.dirty.clashes = true;
         let others = owner.wanted.iter().filter_map(|namespace| self.owners.by_namespace.get(namespace));
-        self.dirty.owners.extend(others.flatten().cloned().collect::<Vec<_>>());
+        self.dirty.owners(others.flatten().cloned().collect::<Vec<_>>());
     }
 
     pub(crate) fn namespace_applied(&mut self, namespace: Namespace) {
@@ -244,12 +277,13 @@ impl Manager {
         } else {
             let suspects = self.nads.claiming(&name);
             let own = self.nads.of(&name).map(|nad| nad.record.key.clone());
+            self.dirty.clashes |= !suspects.is_empty();
             self.dirty.nads.extend(own.chain(suspects).collect::<Vec<_>>());
         }
         for candidate in candidates {
             self.reselect(OwnerKey::Cudn(candidate), &name);
         }
-        self.dirty.owners.extend(self.owners.by_namespace.get(&name).into_iter().flatten().cloned());
+        self.dirty.owners_in(self.owners.by_namespace.get(&name).into_iter().flatten().cloned(), &name);
         self.wake(&Wait::Namespace(name));
     }
 
@@ -266,10 +300,10 @@ impl Manager {
         let wanted = self.namespaces.all.get(name).is_some_and(|namespace| owner.selects.matches(namespace));
         if wanted && owner.wanted.insert(name.clone()) {
             self.owners.by_namespace.entry(name.clone()).or_default().insert(key.clone());
-            self.dirty.owners.insert(key);
+            self.dirty.owners_in([key], name);
         } else if !wanted && owner.wanted.remove(name) {
             self.unwant(&key, [name].into_iter());
-            self.dirty.owners.insert(key);
+            self.dirty.owners_in([key], name);
         }
     }
 

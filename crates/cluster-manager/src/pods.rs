@@ -7,13 +7,14 @@ use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks}
 use causeway_model::record::{ObjectKey, Pod, annotation};
 use causeway_runtime::Regarding;
 use causeway_runtime::write::{Action, Kind, Priority, Request, Target};
-use causeway_types::{Mac, NetworkId, NetworkName, NodeName, ObjectName};
+use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
 use serde_json::json;
 
 use crate::Manager;
 use crate::attach::{Refusal, Wanted, object_key};
 use crate::keys::{PoolKey, Wait};
 use crate::nads::Verdict;
+use crate::nodes::{host_ranges, node_of_address};
 use crate::pools::{Pool, Pools};
 use crate::routes::{default_entry, network_entry};
 use crate::trouble::{ERROR_ALLOCATING_POD, Trouble};
@@ -120,7 +121,7 @@ impl Manager {
         let Some(owner) = self.owners.all.get(&owner_key) else { return };
         if owner.deleting || state.record.deleting || !owner.wanted.contains(&nad.namespace) {
             self.dirty.nads.insert(nad.clone());
-            self.dirty.owners.insert(owner_key);
+            self.dirty.owners_in([owner_key], &nad.namespace);
         }
     }
 
@@ -136,7 +137,6 @@ impl Manager {
         let current = annotation::<PodNetworks>(&state.record.annotations)
             .map_err(|error| Refusal::told(Trouble::new("InvalidAnnotation", error.to_string()), None))?
             .unwrap_or_default();
-        let Some(node) = state.record.node.clone() else { return Ok(current) };
         for (attachment, entry) in &current.0 {
             if self.pods.all[key].holds.contains_key(attachment) {
                 continue;
@@ -148,7 +148,9 @@ impl Manager {
                     None => continue,
                 },
             };
-            let Ok(pool_key) = self.pool(network.as_ref(), &node) else { continue };
+            // By the address, not by the node: a node that is gone, or came back with another id, changes nothing.
+            let Some(id) = self.place_of(network.as_ref(), entry) else { continue };
+            let Ok(pool_key) = self.pool_at(network.as_ref(), id) else { continue };
             self.adopt_entry(key, attachment, entry, pool_key)?;
         }
         Ok(current)
@@ -182,30 +184,47 @@ impl Manager {
         }
     }
 
+    /// The number of the node's part that an entry's addresses are in; any will do for a network without parts.
+    fn place_of(&self, network: Option<&NetworkName>, entry: &PodNetwork) -> Option<NodeId> {
+        let subnets = match network.and_then(|network| self.networks.all.get(network)) {
+            None => &self.config.default_subnets,
+            Some(state) if state.host_subnets.is_some() => &state.intent.subnets,
+            Some(_) => return Some(NodeId::FIRST),
+        };
+        node_of_address(&host_ranges(subnets), entry.ip_addresses.first()?.addr())
+    }
+
     /// The pool that a pod on the node draws from, made if it is not there.
     fn pool(&mut self, network: Option<&NetworkName>, node: &NodeName) -> Result<PoolKey, Refusal> {
         let wait = || Refusal::silent(Wait::Node(node.clone()));
-        let node_id = self.nodes.id_of(node).ok_or_else(wait)?;
+        let id = self.nodes.id_of(node).ok_or_else(wait)?;
+        self.pool_at(network, id).map_err(|(key, error)| {
+            let message = format!("{}: {error}", self.network_text(key.network));
+            // Of the default network, another id of the node is the way out; of others, another subnet is too.
+            let wait = if network.is_some() { Wait::Pool(key) } else { Wait::Node(node.clone()) };
+            Refusal::told(Trouble::new("NoSubnet", message), Some(wait))
+        })
+    }
+
+    fn pool_at(
+        &mut self,
+        network: Option<&NetworkName>,
+        node: NodeId,
+    ) -> Result<PoolKey, (PoolKey, causeway_alloc::Error)> {
         let state = network.and_then(|network| self.networks.all.get(network));
         let id = state.map_or(NetworkId::DEFAULT, |state| state.id);
         let parts = match state {
             None => Some(&self.nodes.default_subnets),
             Some(state) => state.host_subnets.as_ref(),
         };
-        let key = PoolKey { network: id, node: parts.map(|_| node_id) };
-        let made = match (parts, state) {
-            (Some(parts), _) => self.pods.pools.entry(key, || Pool::of_node(&parts.of(node_id)?)),
-            (None, Some(state)) => self.pods.pools.entry(key, || Pool::of_network(&state.intent)),
-            (None, None) => return Err(wait()),
+        let key = PoolKey { network: id, node: parts.map(|_| node) };
+        let make = || match (parts, state) {
+            (None, Some(state)) => Pool::of_network(&state.intent),
+            (parts, _) => Pool::of_node(&parts.map(|parts| parts.of(node)).transpose()?.unwrap_or_default()),
         };
-        match made {
+        match self.pods.pools.entry(key, make) {
             Ok(_) => Ok(key),
-            Err(error) => {
-                let trouble = Trouble::new("NoSubnet", format!("{}: {error}", self.network_text(id)));
-                // Of the default network, another node's id is the way out; of others, another subnet is too.
-                let wait = if network.is_some() { Wait::Pool(key) } else { Wait::Node(node.clone()) };
-                Err(Refusal::told(trouble, Some(wait)))
-            }
+            Err(error) => Err((key, error)),
         }
     }
 

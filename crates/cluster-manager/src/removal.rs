@@ -1,24 +1,37 @@
 //! Taking networks away: never under a pod that uses them, and never with numbers that could meet somebody else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::annotations::keys;
 use causeway_model::record::ObjectKey;
 
+use crate::dirty::Scope;
 use crate::owners::Report;
 use crate::{Manager, OwnerKey};
 
 impl Manager {
     /// Attachments in namespaces that are not wanted any more go when no pod uses them.
-    pub(crate) fn withdraw(&mut self, key: &OwnerKey, report: &mut Report) {
+    pub(crate) fn withdraw(&mut self, key: &OwnerKey, scope: &Scope, report: &mut Report) {
         let owner = &self.owners.all[key];
-        let mine = self.nads.controlled.get(&owner.uid).into_iter().flatten();
+        let Some(mine) = self.nads.controlled.get(&owner.uid) else { return };
         let unwanted =
             |nad: &&ObjectKey| !owner.wanted.contains(&nad.namespace) || nad.name != key.name().as_str();
-        let unwanted: Vec<ObjectKey> = mine.filter(unwanted).cloned().collect();
-        for nad in unwanted {
+        let looked_at: Vec<ObjectKey> = match scope {
+            Scope::All => mine.iter().filter(unwanted).cloned().collect(),
+            Scope::Namespaces(namespaces) => {
+                let here = namespaces.iter().flat_map(|namespace| self.nads.of(namespace));
+                here.map(|nad| &nad.record.key)
+                    .filter(|nad| mine.contains(*nad))
+                    .filter(unwanted)
+                    .cloned()
+                    .collect()
+            }
+        };
+        for nad in looked_at {
             match self.pods.users.get(&nad) {
-                Some(users) => report.users.extend(users.clone()),
+                Some(users) => {
+                    report.users.insert(nad, users.clone());
+                }
                 None => self.remove_nad(&nad),
             }
         }
@@ -32,8 +45,8 @@ impl Manager {
         }
         let owner = &self.owners.all[key];
         let mine: BTreeSet<ObjectKey> = self.nads.controlled.get(&owner.uid).cloned().unwrap_or_default();
-        let users: BTreeSet<ObjectKey> =
-            mine.iter().filter_map(|nad| self.pods.users.get(nad)).flatten().cloned().collect();
+        let used = mine.iter().filter_map(|nad| Some((nad.clone(), self.pods.users.get(nad)?.clone())));
+        let users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>> = used.collect();
         let protected = owner.finalizers.iter().any(|finalizer| finalizer == keys::NETWORK_FINALIZER);
         if users.is_empty() && protected && self.retire(key) {
             mine.iter().for_each(|nad| self.remove_nad(nad));

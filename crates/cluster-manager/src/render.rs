@@ -12,6 +12,7 @@ use causeway_types::NamespaceName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
+use crate::dirty::Scope;
 use crate::judge::primary_exists;
 use crate::nads::{Verdict, nad_target};
 use crate::networks::canonical;
@@ -21,9 +22,10 @@ use crate::{Manager, OwnerKey};
 
 impl Manager {
     /// Looks at an owner: provides what it wants, or takes away what it leaves behind.
-    pub(crate) fn settle_owner(&mut self, key: &OwnerKey) {
-        let Some(owner) = self.owners.all.get(key) else { return };
-        let report = if owner.deleting { self.take_away(key) } else { self.provide(key) };
+    pub(crate) fn settle_owner(&mut self, key: &OwnerKey, scope: Scope) {
+        let Some(owner) = self.owners.all.get_mut(key) else { return };
+        let before = std::mem::take(&mut owner.report);
+        let report = if owner.deleting { self.take_away(key) } else { self.provide(key, scope, before) };
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.report = report;
         }
@@ -32,29 +34,38 @@ impl Manager {
 
     /// Attachments are made only after the finalizer is seen: the object must not go before them. What is not wanted any
     /// more goes even if the network is invalid meanwhile.
-    fn provide(&mut self, key: &OwnerKey) -> Report {
-        let mut report = Report::default();
-        match self.usable(key) {
+    fn provide(&mut self, key: &OwnerKey, scope: Scope, before: Report) -> Report {
+        let usable = self.usable(key);
+        // Namespaces have not been looked at while the network as a whole was not to be had.
+        let scope = if before.early || before.network.is_some() { Scope::All } else { scope };
+        let mut report = before.again(&scope);
+        match usable {
             Ok(network) => {
                 if !self.protect(key) {
                     report.early = true;
                     return report;
                 }
-                for namespace in self.owners.all[key].wanted.clone() {
+                for namespace in self.wanted_in(key, &scope) {
                     if let Err(trouble) = self.provide_in(key, &namespace, &network, &mut report) {
                         report.namespaces.insert(namespace, trouble);
                     }
                 }
-                // What is being created is seen in a moment; that it is missing until then is no news.
-                report.early &= report.namespaces.is_empty();
             }
             Err(trouble) => {
                 self.keep_running(key);
                 report.network = Some(trouble);
             }
         }
-        self.withdraw(key, &mut report);
+        self.withdraw(key, &scope, &mut report);
         report
+    }
+
+    fn wanted_in(&self, key: &OwnerKey, scope: &Scope) -> Vec<NamespaceName> {
+        let wanted = &self.owners.all[key].wanted;
+        match scope {
+            Scope::All => wanted.iter().cloned().collect(),
+            Scope::Namespaces(namespaces) => namespaces.intersection(wanted).cloned().collect(),
+        }
     }
 
     /// The network as it can be rendered, registered with its numbers.
@@ -76,7 +87,9 @@ impl Manager {
                 return Err(Trouble::from(&problems[..]));
             }
         }
-        if self.networks.all.contains_key(&network.name) || !self.owners.all[key].wanted.is_empty() {
+        // A network has its numbers from its first namespace on, until it goes.
+        let numbered = self.networks.ids.id_of(&network.name).is_some();
+        if numbered || !self.owners.all[key].wanted.is_empty() {
             self.register_owned(wanted, key)?;
         }
         Ok(network)
@@ -168,19 +181,27 @@ impl Manager {
         let conflict = others.first().map(|other| primary_exists(namespace, other));
         match self.nads.all.get(&nad) {
             None if conflict.is_none() => {
-                report.early = true;
+                report.creating.insert(namespace.clone());
                 self.create_nad(key, &nad, network);
+                if let Some(trouble) = self.owners.all[key].failing.get(namespace) {
+                    return Err(trouble.clone());
+                }
             }
             None => {}
             Some(state) if state.record.deleting => {
                 report.leaving.insert(nad.clone());
                 let users = self.pods.users.get(&nad);
                 match users {
-                    Some(users) => report.users.extend(users.clone()),
+                    Some(users) => {
+                        report.users.insert(nad.clone(), users.clone());
+                    }
                     None => self.remove_nad(&nad),
                 }
             }
-            Some(_) => self.update_nad(key, &nad, network)?,
+            Some(_) => {
+                self.update_nad(key, &nad, network)?;
+                self.owners.all.get_mut(key).map(|owner| owner.failing.remove(namespace));
+            }
         }
         conflict.map_or(Ok(()), Err)
     }

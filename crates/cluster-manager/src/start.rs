@@ -25,7 +25,7 @@ impl Manager {
         let owners: Vec<OwnerKey> = self.owners.all.keys().cloned().collect();
         owners.iter().for_each(|owner| self.keep_running(owner));
         self.nads_by_age().iter().for_each(|nad| self.settle_nad(nad));
-        self.dirty.owners.extend(owners);
+        self.dirty.owners(owners);
         self.expire_numbers();
         self.settle_networks();
         self.start_pods();

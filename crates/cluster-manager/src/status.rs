@@ -37,7 +37,7 @@ impl Manager {
     /// Writes the status of an owner if it is not what the owner has.
     pub(crate) fn settle_status(&mut self, key: &OwnerKey) {
         let Some(owner) = self.owners.all.get(key) else { return };
-        if owner.report.early {
+        if owner.report.is_early() {
             return;
         }
         let base = owner.sent.as_ref().map_or(&owner.status, |(sent, _)| sent);
@@ -92,10 +92,9 @@ impl Manager {
         let Some(key) = owners.into_iter().find(named).cloned() else { return };
         if let Some(owner) = self.owners.all.get_mut(&key) {
             let message = format!("NetworkAttachmentDefinition {namespace}/{}: {problem}", target.name);
-            owner.report.namespaces.insert(namespace, Trouble::new("SyncError", message));
-            owner.report.early = false;
+            owner.failing.insert(namespace.clone(), Trouble::new("SyncError", message));
         }
-        self.dirty.statuses.insert(key);
+        self.dirty.owners_in([key], &namespace);
     }
 
     fn status(
@@ -252,7 +251,7 @@ fn created(
 }
 
 fn in_use(report: &Report) -> String {
-    format!("network in use by the following pods: {}", listed(&report.users, " "))
+    format!("network in use by the following pods: {}", listed(report.all_users(), " "))
 }
 
 fn leaving(report: &Report) -> String {

@@ -307,10 +307,10 @@ impl World {
                 self.put(body.clone());
             }
             Action::Delete { .. } => self.delete_key(key),
-            Action::Apply { body, .. } | Action::Merge { body, .. } => {
+            Action::Apply { body, subresource, .. } | Action::Merge { body, subresource } => {
                 let apply = matches!(request.action, Action::Apply { .. });
                 let Some(object) = self.objects.get_mut(key) else {
-                    if !apply {
+                    if !apply || subresource.is_some() {
                         return Ended::NotFound;
                     }
                     self.put(body.clone());

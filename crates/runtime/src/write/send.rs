@@ -67,9 +67,14 @@ async fn patch<P: Serialize + std::fmt::Debug>(
 fn ended(error: Error, action: &Action) -> Ended {
     let Error::Api(status) = error else { return Ended::Failed(error.to_string()) };
     match status.code {
-        404 if !matches!(action, Action::Create(_) | Action::Apply { .. }) => Ended::NotFound,
+        404 if !creates(action) => Ended::NotFound,
         409 => Ended::Conflict(status.message.clone()),
         422 if status.message.contains("metadata.uid") => Ended::Conflict(status.message.clone()),
         _ => Ended::Failed(status.message.clone()),
     }
+}
+
+/// Whether the write makes an object that is not there. Then a missing one means that its namespace or kind is missing.
+const fn creates(action: &Action) -> bool {
+    matches!(action, Action::Create(_) | Action::Apply { subresource: None, .. })
 }
