@@ -1,7 +1,7 @@
 # Every command brings what it needs first (scripts/setup) and says each step in one line.
 
 .NOTPARALLEL:
-.PHONY: help setup demo test e2e conformance bench fuzz fmt lint doc deny
+.PHONY: help setup programs demo test e2e conformance bench fuzz fmt lint doc deny
 
 # Where the machine has no Rust, the set-up links its own here.
 export PATH := $(PATH):$(or $(CAUSEWAY_PROGRAMS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/causeway/bin)
@@ -9,26 +9,27 @@ export PATH := $(PATH):$(or $(CAUSEWAY_PROGRAMS),$(or $(XDG_CACHE_HOME),$(HOME)/
 step = @printf '\n== %s\n' '$(1)' >&2;
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-6s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-11s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## bring the compiler, OVN and a Kubernetes API server (scripts/setup --help)
-	$(call step,set-up) scripts/setup
+setup: ## bring the compiler, OVN and Kubernetes (scripts/setup --help)
+	$(call step,set-up) scripts/setup rust ovn kube
 
-demo: ## show Causeway at work on a real OVN northbound database
-	$(call step,set-up) scripts/setup rust ovn
-	$(call step,demo) cargo run --quiet --package causeway-node --example demo
+demo: programs ## a cluster of three nodes on this machine, two tenants on two islands, and who reaches whom
+	$(call step,demo) scripts/demo
 
-test: setup lint doc ## everything that must hold before a change goes in
-	$(call step,tests) cargo test --quiet --workspace
-
-e2e: ## whole clusters in the sandbox, as root (6 minutes)
+programs: ## everything that a sandbox needs, and Causeway itself
 	$(call step,set-up) scripts/setup rust ovn kube
 	$(call step,programs) cargo build --quiet --package causeway --package causeway-cni
+
+test: setup lint doc ## everything that must hold before a change goes in, whole clusters included
+	$(call step,tests) cargo test --quiet --workspace
+	@$(MAKE) --no-print-directory e2e
+
+e2e: programs ## whole clusters in the sandbox, as root (15 minutes)
 	$(call step,end to end) cargo test --quiet --package causeway-tests --features e2e -- --test-threads=1
 
-conformance: ## Kubernetes' own tests against a sandbox; FOCUS=<regular expression> for others than ours
-	$(call step,set-up) scripts/setup rust ovn kube e2e
-	$(call step,programs) cargo build --quiet --package causeway --package causeway-cni
+conformance: programs ## Kubernetes' own tests against a sandbox; FOCUS=<regular expression> for others than ours
+	$(call step,set-up) scripts/setup e2e
 	$(call step,conformance) cargo run --quiet --package causeway-tests --bin conformance -- $(if $(FOCUS),'$(FOCUS)')
 
 bench: ## print the benchmark tables, write target/bench.json
@@ -42,7 +43,7 @@ lint: ## rules of the tree, scripts, formatting, clippy
 	$(call step,rules of the tree) cargo xtask check
 	$(call step,scripts) scripts/check-scripts
 	$(call step,formatting) cargo fmt --all --check
-	$(call step,clippy) cargo clippy --quiet --workspace --all-targets -- -D warnings
+	$(call step,clippy) cargo clippy --quiet --workspace --all-targets --features causeway-tests/e2e -- -D warnings
 
 doc: ## the API documentation, warnings denied
 	$(call step,documentation) RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps

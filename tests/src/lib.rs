@@ -1,5 +1,9 @@
 //! What the end-to-end tests share. Each file in `tests/` is a program with a sandbox of its own.
 
+mod inventory;
+
+pub use inventory::{inventory, transactions, zone};
+
 use causeway_sandbox::harness::Sandbox;
 use std::sync::OnceLock;
 

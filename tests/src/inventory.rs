@@ -1,0 +1,79 @@
+//! What is there, by listing: in Kubernetes, in OVN, in Open vSwitch and in the kernel.
+
+use causeway_sandbox::harness::Sandbox;
+use std::collections::BTreeSet;
+
+/// Tables of the northbound database with the column that tells a row.
+const NORTHBOUND: [(&str, &str); 14] = [
+    ("Logical_Switch", "name"),
+    ("Logical_Switch_Port", "name"),
+    ("Logical_Router", "name"),
+    ("Logical_Router_Port", "name"),
+    ("Logical_Router_Static_Route", "external_ids"),
+    ("Logical_Router_Policy", "external_ids"),
+    ("NAT", "external_ids"),
+    ("ACL", "external_ids"),
+    ("Port_Group", "external_ids"),
+    ("Address_Set", "external_ids"),
+    ("Load_Balancer_Group", "name"),
+    ("Gateway_Chassis", "name"),
+    ("Static_MAC_Binding", "logical_port"),
+    ("Copp", "name"),
+];
+
+/// Everything that a network could leave behind, one line each.
+///
+/// # Panics
+/// When something cannot be listed.
+pub fn inventory(sandbox: &Sandbox, nodes: &[&str]) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for kind in ["network-attachment-definitions", "userdefinednetworks", "clusteruserdefinednetworks"] {
+        let found = listed(sandbox.kubectl(&["get", kind, "-A", "-o", "name"]));
+        all.extend(found.map(|line| format!("kubernetes {line}")));
+    }
+    for node in nodes {
+        all.extend(zone(sandbox, node));
+        let ports = listed(sandbox.exec(node, &["ovs-vsctl", "list-ports", "br-int"]));
+        all.extend(ports.map(|port| format!("{node} port {port}")));
+        let links = listed(sandbox.exec(node, &["ls", "/sys/class/net"]));
+        all.extend(links.map(|link| format!("{node} link {link}")));
+        for family in ["-4", "-6"] {
+            let routes =
+                listed(sandbox.exec(node, &["ip", family, "route", "show", "table", "all", "proto", "85"]));
+            all.extend(routes.map(|route| format!("{node} route {route}")));
+        }
+    }
+    all
+}
+
+/// The rows of a node's northbound database and the chassis that its zone knows.
+///
+/// # Panics
+/// When they cannot be listed.
+pub fn zone(sandbox: &Sandbox, node: &str) -> BTreeSet<String> {
+    let rows = |program: &str, table: &str, column: &str| -> Vec<String> {
+        let columns = format!("--columns={column}");
+        let words = [program, "--no-leader-only", "--bare", "--no-headings", &columns, "list", table];
+        listed(sandbox.exec(node, &words)).map(|row| format!("{node} {table} {row}")).collect()
+    };
+    let northbound = NORTHBOUND.iter().flat_map(|(table, column)| rows("ovn-nbctl", table, column));
+    let chassis = rows("ovn-sbctl", "Chassis", "name");
+    northbound.chain(chassis).collect()
+}
+
+fn listed(text: causeway_sandbox::Result<String>) -> impl Iterator<Item = String> {
+    let text = text.unwrap_or_else(|error| panic!("{error}"));
+    let lines: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    lines.into_iter()
+}
+
+/// How many transactions a node's northbound database has in its log.
+///
+/// # Panics
+/// When the log cannot be read.
+pub fn transactions(sandbox: &Sandbox, node: &str) -> usize {
+    let file = format!("/run/causeway/nodes/{node}/ovn/ovnnb_db.db");
+    let log =
+        sandbox.exec(node, &["ovsdb-tool", "show-log", &file]).unwrap_or_else(|error| panic!("{error}"));
+    log.lines().filter(|line| line.starts_with("record ")).count()
+}

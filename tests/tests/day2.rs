@@ -1,0 +1,198 @@
+//! Day 2: networks, namespaces and nodes come and go, and every part is started anew while packets run.
+#![cfg(feature = "e2e")]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use causeway_sandbox::harness::Sandbox;
+use causeway_tests::{inventory, shared, transactions, zone};
+use std::collections::BTreeSet;
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const MANIFESTS: &str = include_str!("manifests/day2.yaml");
+
+fn condition(sandbox: &Sandbox, object: &[&str], kind: &str) -> (String, String) {
+    let object = sandbox.get(object).unwrap();
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default();
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    (text("status"), text("message"))
+}
+
+fn wait_reach(sandbox: &Sandbox, from: &str, to: &str) {
+    let reaches = || Ok(sandbox.matrix(&[from, to])?.is_full().then_some(()));
+    sandbox.wait_for(&format!("{from} and {to} to reach each other"), reaches).unwrap();
+}
+
+/// udn-cases D016, D022, D023, D025: what should go is gone, by listing; what is in use stays, and says by whom.
+#[test]
+fn what_should_go_is_gone() {
+    let sandbox = shared();
+    let before = inventory(sandbox, &NODES);
+    sandbox.apply(MANIFESTS).unwrap();
+    sandbox.start_pods(&[("late-one/a", "n1"), ("own/a", "n1"), ("own/b", "n2")]).unwrap();
+    wait_reach(sandbox, "own/a", "own/b");
+
+    // A namespace that is labelled later gets the network, and its pods start by themselves.
+    sandbox.kubectl(&["label", "namespace", "late-two", "team=late"]).unwrap();
+    sandbox.start_pods(&[("late-two/b", "n2")]).unwrap();
+    wait_reach(sandbox, "late-one/a", "late-two/b");
+
+    // A selector that lets go of a namespace whose pods use the network waits for them, and says so.
+    sandbox.kubectl(&["label", "namespace", "late-two", "team-"]).unwrap();
+    let told = || {
+        Ok(Some(condition(sandbox, &["cudn", "late"], "NetworkCreated").1)
+            .filter(|m| m.contains("late-two/b")))
+    };
+    sandbox.wait_for("the network to name its users", told).unwrap();
+    assert!(sandbox.can_reach("late-one/a", "late-two/b").unwrap());
+    sandbox.kubectl(&["delete", "pod", "-n", "late-two", "b", "--timeout=60s"]).unwrap();
+    let gone =
+        || Ok(sandbox.kubectl(&["get", "net-attach-def", "-n", "late-two", "late"]).is_err().then_some(()));
+    sandbox.wait_for("the attachment to go", gone).unwrap();
+
+    // A network in use is not deleted; after its pods are gone, it is, without anybody's doing.
+    sandbox.kubectl(&["delete", "udn", "-n", "own", "lan", "--wait=false"]).unwrap();
+    let told = || {
+        let (status, message) = condition(sandbox, &["udn", "-n", "own", "lan"], "NetworkCreated");
+        Ok((status == "False" && message.contains("own/a") && message.contains("own/b")).then_some(()))
+    };
+    sandbox.wait_for("the network to name its users", told).unwrap();
+    assert!(sandbox.can_reach("own/a", "own/b").unwrap());
+    sandbox.kubectl(&["delete", "pods", "-n", "own", "--all", "--timeout=60s"]).unwrap();
+    let gone = || Ok(sandbox.kubectl(&["get", "udn", "-n", "own", "lan"]).is_err().then_some(()));
+    sandbox.wait_for("the network to go", gone).unwrap();
+
+    sandbox.kubectl(&["delete", "pods", "-n", "late-one", "--all", "--timeout=60s"]).unwrap();
+    sandbox.kubectl(&["delete", "cudn", "late", "--timeout=60s"]).unwrap();
+    sandbox.kubectl(&["delete", "namespace", "late-one", "late-two", "own", "--timeout=120s"]).unwrap();
+    let same = || {
+        let left: Vec<String> = inventory(sandbox, &NODES).symmetric_difference(&before).cloned().collect();
+        if left.is_empty() { Ok(Some(())) } else { Err(causeway_sandbox::Error::Request(left.join("\n"))) }
+    };
+    sandbox.wait_for("everything to be as before", same).unwrap();
+}
+
+/// A node that joins carries pods of every network; of one that leaves nothing stays anywhere.
+#[test]
+fn nodes_come_and_go() {
+    let sandbox = shared();
+    sandbox.apply(&MANIFESTS.replace("late", "join").replace("own", "stay")).unwrap();
+    sandbox.start_pods(&[("join-one/a", "n1"), ("stay/a", "n1")]).unwrap();
+    let before: BTreeSet<String> = zone(sandbox, "n1");
+    let node = sandbox.add_node().unwrap();
+    sandbox.start_pods(&[("join-one/b", &node), ("stay/b", &node)]).unwrap();
+    wait_reach(sandbox, "join-one/a", "join-one/b");
+    wait_reach(sandbox, "stay/a", "stay/b");
+    assert!(zone(sandbox, "n1").iter().any(|row| row.contains(&node)));
+    sandbox.kubectl(&["delete", "pod", "-n", "join-one", "b", "--force"]).unwrap();
+    sandbox.kubectl(&["delete", "pod", "-n", "stay", "b", "--force"]).unwrap();
+    sandbox.remove_node(&node).unwrap();
+    let same = || {
+        let left: Vec<String> = zone(sandbox, "n1").symmetric_difference(&before).cloned().collect();
+        if left.is_empty() { Ok(Some(())) } else { Err(causeway_sandbox::Error::Request(left.join("\n"))) }
+    };
+    sandbox.wait_for("nothing to be left of the node", same).unwrap();
+    for namespace in ["join-one", "stay"] {
+        sandbox.kubectl(&["delete", "pods", "-n", namespace, "--all", "--timeout=60s"]).unwrap();
+    }
+    sandbox.kubectl(&["delete", "namespace", "join-one", "join-two", "stay", "--timeout=120s"]).unwrap();
+    sandbox.kubectl(&["delete", "cudn", "join", "--timeout=60s"]).unwrap();
+}
+
+/// Versions of all that Causeway writes in Kubernetes.
+fn versions(sandbox: &Sandbox) -> Vec<String> {
+    let path = "-o=jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}";
+    let kinds = ["net-attach-def", "udn", "cudn", "zonereports"];
+    kinds.iter().map(|kind| sandbox.kubectl(&["get", kind, "-A", path]).unwrap()).collect()
+}
+
+/// How many of a running ping's packets were lost while something happened.
+fn lost_during(sandbox: &Sandbox, from: &str, to: &str, what: impl FnOnce()) -> u32 {
+    let address = sandbox.pod(to).addresses().unwrap().remove(0);
+    let script = format!("ping -i 0.1 {address} > /tmp/ping & echo $! > /tmp/ping.pid");
+    sandbox.pod(from).exec(&["sh", "-c", &script]).unwrap();
+    what();
+    let script = "kill -INT $(cat /tmp/ping.pid); while [ -e /proc/$(cat /tmp/ping.pid) ]; do sleep 0.1; done; cat /tmp/ping";
+    let text = sandbox.pod(from).exec(&["sh", "-c", script]).unwrap();
+    let line = text.lines().find(|line| line.contains("packets transmitted")).unwrap().to_owned();
+    let numbers: Vec<u32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+    numbers[0] - numbers[1]
+}
+
+fn kill_and_wait(sandbox: &Sandbox, unit: &str) {
+    let deaths =
+        || Ok(sandbox.status()?.units.into_iter().find(|u| u.id == unit).map(|u| (u.deaths, u.ready)));
+    let (before, _) = deaths().unwrap().unwrap();
+    sandbox.kill(unit).unwrap();
+    sandbox
+        .wait_for(&format!("{unit} to be back"), || {
+            Ok(deaths()?.filter(|(now, ready)| *now > before && *ready))
+        })
+        .unwrap();
+    sandbox.wait_settled().unwrap();
+}
+
+/// An unchanged restart writes nothing, in no database and not in Kubernetes, and no packet is lost. Restarts of the
+/// datapath itself heal; what they cost is printed.
+#[test]
+fn restarts_write_nothing_and_lose_nothing() {
+    let sandbox = shared();
+    sandbox.apply(&MANIFESTS.replace("late", "run").replace("own", "lan")).unwrap();
+    sandbox
+        .start_pods(&[("run-one/a", "n1"), ("run-one/b", "n2"), ("lan/a", "n1"), ("lan/b", "n2")])
+        .unwrap();
+    wait_reach(sandbox, "run-one/a", "run-one/b");
+    wait_reach(sandbox, "lan/a", "lan/b");
+    let rows = NODES.map(|node| zone(sandbox, node));
+    for unit in [
+        "cluster-manager",
+        "n1/causeway",
+        "n2/causeway",
+        "n1/ovn-northd",
+        "n1/nb-db",
+        "n1/sb-db",
+        "n2/ovs-db",
+    ] {
+        let (logs, objects) = (NODES.map(|node| transactions(sandbox, node)), versions(sandbox));
+        for (from, to) in [("run-one/a", "run-one/b"), ("lan/a", "lan/b")] {
+            let lost = lost_during(sandbox, from, to, || {
+                kill_and_wait(sandbox, unit);
+                // Long enough for whatever would be written late.
+                std::thread::sleep(std::time::Duration::from_secs(3));
+            });
+            println!("{unit}: {lost} packets lost between {from} and {to}");
+            assert_eq!(lost, 0, "{unit}: packets between {from} and {to}");
+        }
+        assert_eq!(
+            NODES.map(|node| transactions(sandbox, node)),
+            logs,
+            "{unit}: transactions in the northbound logs"
+        );
+        assert_eq!(versions(sandbox), objects, "{unit}: versions in Kubernetes");
+    }
+    for unit in ["n1/ovs-vswitchd", "n1/ovn-controller"] {
+        let lost = lost_during(sandbox, "lan/a", "lan/b", || {
+            kill_and_wait(sandbox, unit);
+            wait_reach(sandbox, "lan/a", "lan/b");
+        });
+        println!("{unit}: {lost} packets of 10 a second lost");
+        wait_reach(sandbox, "run-one/a", "run-one/b");
+    }
+    // Cut off from the API server, a node role that starts anew deletes nothing.
+    sandbox.partition("n3", true).unwrap();
+    let node_role =
+        || Ok(sandbox.status()?.units.into_iter().find(|u| u.id == "n3/causeway").and_then(|u| u.pid));
+    let before = node_role().unwrap();
+    sandbox.kill("n3/causeway").unwrap();
+    sandbox
+        .wait_for("the node role to be back", || Ok(node_role()?.filter(|now| Some(*now) != before)))
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(10));
+    assert_eq!(zone(sandbox, "n3"), rows[2]);
+    sandbox.partition("n3", false).unwrap();
+    assert_eq!(NODES.map(|node| zone(sandbox, node)), rows);
+    for namespace in ["run-one", "lan"] {
+        sandbox.kubectl(&["delete", "pods", "-n", namespace, "--all", "--timeout=60s"]).unwrap();
+    }
+    sandbox.kubectl(&["delete", "namespace", "run-one", "run-two", "lan", "--timeout=120s"]).unwrap();
+    sandbox.kubectl(&["delete", "cudn", "run", "--timeout=60s"]).unwrap();
+}
