@@ -1,5 +1,7 @@
 //! A real API server on loopback: etcd and kube-apiserver in a temporary folder, kubectl to talk to it.
 
+#![allow(clippy::unwrap_used, reason = "a test without its server has nothing to say")]
+
 use std::fs::File;
 use std::io::Write as _;
 use std::net::TcpListener;
