@@ -6,11 +6,12 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 4] = [
+const BENCHES: [(&str, &str, bool); 5] = [
     ("causeway-node", "diff", true),
     ("causeway-model", "connect", false),
     ("causeway-plan", "network-add", false),
     ("causeway-node", "pod_add", false),
+    ("causeway-cluster-manager", "pod_burst", false),
 ];
 
 /// What every row has, known or not.

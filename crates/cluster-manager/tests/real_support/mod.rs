@@ -1,5 +1,7 @@
 //! A real API server with everything installed, and a cluster manager that runs against it.
 
+#![allow(dead_code, reason = "tests and benchmarks use different parts")]
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -161,15 +163,23 @@ impl Cluster {
 
     /// A client that is the cluster manager, with its rights and no others.
     pub(crate) fn client(&self) -> kube::Client {
-        let url = format!("https://127.0.0.1:{}", self.server.port()).parse().unwrap();
-        let mut config = kube::Config::new(url);
-        config.accept_invalid_certs = true;
-        config.auth_info = serde_json::from_value(json!({
+        self.client_of(json!({
             "token": self.server.token(),
             "as": "system:serviceaccount:causeway:cluster-manager",
             "as-groups": ["system:authenticated"],
         }))
-        .unwrap();
+    }
+
+    /// A client that may do everything.
+    pub(crate) fn admin(&self) -> kube::Client {
+        self.client_of(json!({"token": self.server.token()}))
+    }
+
+    fn client_of(&self, user: Value) -> kube::Client {
+        let url = format!("https://127.0.0.1:{}", self.server.port()).parse().unwrap();
+        let mut config = kube::Config::new(url);
+        config.accept_invalid_certs = true;
+        config.auth_info = serde_json::from_value(user).unwrap();
         kube::Client::try_from(config).unwrap()
     }
 }
