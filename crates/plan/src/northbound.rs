@@ -78,7 +78,7 @@ impl<'a> Northbound<'a> {
         slices.extend(paths::balancer_groups(&names));
         slices.push(paths::mac_bindings(&names, &zone.config().node));
         slices.extend(zone.others().map(|node| paths::node(name, &node.name)));
-        slices.extend(zone.pods_of(name).into_iter().map(|pod| paths::pod(name, pod)));
+        slices.extend(zone.pods_of(name).iter().map(|pod| paths::pod(name, pod)));
         // A network that cannot be rendered says so once.
         if !matches!(rendering, Rendering::Rendered(_)) {
             slices.truncate(1);

@@ -102,8 +102,8 @@ fn switch_port(
     is_here: bool,
 ) -> Result<nb::LogicalSwitchPort> {
     let mut options = map([("requested-chassis", chassis)]);
-    if is_here {
-        options.insert("iface-id-ver".into(), pod.uid.as_ref().into());
+    if let Some(local) = pod.local.as_ref().filter(|_| is_here) {
+        options.insert("iface-id-ver".into(), local.uid.as_str().into());
     }
     if net.topology == Topology::Layer2 {
         let tunnel =

@@ -1,7 +1,5 @@
 //! What each event changes in the index, and what it makes dirty.
 
-use std::sync::Arc;
-
 use causeway_api::annotations::keys;
 use causeway_api::crd::Topology;
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
@@ -77,7 +75,8 @@ impl Zone {
                     problem = Some(error);
                     Vec::new()
                 });
-                Some(self.local_pod(pod, node, ports, LocalPod { open_ports, unreadable: None }))
+                let local = LocalPod { uid: pod.uid.clone(), open_ports, unreadable: None };
+                Some(self.local_pod(node, ports, local))
             }
             Ok(Some(ports)) => self.remote_pod(node, ports),
             Ok(None) => None,
@@ -149,7 +148,7 @@ impl Zone {
     fn dirty_node(&self, node: &NodeName, dirty: &mut Dirty) {
         dirty.northbound.extend(self.networks().map(|network| paths::node(network, node)));
         for key in self.pods.of_node(node) {
-            self.dirty_pod(key, dirty);
+            self.dirty_pod(&key, dirty);
         }
     }
 
@@ -189,7 +188,7 @@ impl Zone {
         let mut dirty = Dirty::default();
         let before = self.nads.network(&key).cloned();
         let after = info.as_ref().and_then(|info| info.network.clone());
-        let pods: Vec<Arc<ObjectKey>> = self.pods.of_nad(&key).cloned().collect();
+        let pods: Vec<ObjectKey> = self.pods.of_nad(&key).collect();
         pods.iter().for_each(|pod| self.dirty_pod(pod, &mut dirty));
         self.count(&pods, &key, before.as_ref(), false, &mut dirty);
         if let Some(network) = &before {
@@ -213,7 +212,7 @@ impl Zone {
     /// Counts the ports that pods have by one definition, in or out.
     fn count(
         &mut self,
-        pods: &[Arc<ObjectKey>],
+        pods: &[ObjectKey],
         nad: &NadKey,
         network: Option<&NetworkName>,
         counts_in: bool,
@@ -278,7 +277,7 @@ impl Zone {
             self.count_pod(&old, false, &mut dirty);
         }
         if let Some(info) = info {
-            self.pods.insert(key.clone(), info, is_here);
+            self.pods.insert(key, info, is_here);
         }
         self.dirty_pod(key, &mut dirty);
         dirty
@@ -292,24 +291,15 @@ impl Zone {
         }
     }
 
-    fn local_pod(&self, pod: &record::Pod, node: &NodeName, ports: Vec<PodPort>, local: LocalPod) -> PodInfo {
-        PodInfo {
-            node: self.pods.node(node),
-            uid: pod.uid.as_str().into(),
-            ports: ports.into(),
-            local: Some(Box::new(local)),
-        }
+    fn local_pod(&self, node: &NodeName, ports: Vec<PodPort>, local: LocalPod) -> PodInfo {
+        PodInfo { node: self.pods.node(node), ports: ports.into(), local: Some(Box::new(local)) }
     }
 
     /// What is kept of another node's pod; nothing if it has no port here and is not counted.
     fn remote_pod(&self, node: &NodeName, ports: Vec<PodPort>) -> Option<PodInfo> {
         let ports: Vec<PodPort> = ports.into_iter().filter_map(|port| self.remote_port(port)).collect();
-        (!ports.is_empty()).then(|| PodInfo {
-            node: self.pods.node(node),
-            uid: "".into(),
-            ports: ports.into(),
-            local: None,
-        })
+        let node = || self.pods.node(node);
+        (!ports.is_empty()).then(|| PodInfo { node: node(), ports: ports.into(), local: None })
     }
 
     /// Layer2 networks have a port of every pod in every zone; of others a pod is counted at most. While the network
@@ -337,17 +327,17 @@ impl Zone {
         if self.pods.get(key) != trimmed.as_ref() {
             self.pods.remove(key);
             if let Some(pod) = trimmed {
-                self.pods.insert(key.clone(), pod, false);
+                self.pods.insert(key, pod, false);
             }
         }
     }
 
     /// A pod whose networks cannot be read keeps the ports it has.
     fn unreadable_pod(&self, pod: &record::Pod, node: &NodeName, error: String) -> PodInfo {
-        let local = LocalPod { unreadable: Some(error), ..LocalPod::default() };
+        let local = LocalPod { uid: pod.uid.clone(), unreadable: Some(error), ..LocalPod::default() };
         match self.pods.get(&pod.key) {
             Some(known) => PodInfo { local: Some(Box::new(local)), ..known.clone() },
-            None => self.local_pod(pod, node, Vec::new(), local),
+            None => self.local_pod(node, Vec::new(), local),
         }
     }
 }

@@ -320,12 +320,12 @@ impl Zone {
     }
 
     /// The pods with a port on a network that this zone knows of.
-    pub fn pods_of(&self, network: &NetworkName) -> BTreeSet<&ObjectKey> {
+    pub fn pods_of(&self, network: &NetworkName) -> BTreeSet<ObjectKey> {
         if network.is_default() {
-            return self.pods.local().iter().map(AsRef::as_ref).collect();
+            return self.pods.local().collect();
         }
         let nads = self.networks.get(network).into_iter().flat_map(|entry| entry.nads());
-        nads.flat_map(|nad| self.pods.of_nad(nad)).map(AsRef::as_ref).collect()
+        nads.flat_map(|nad| self.pods.of_nad(nad)).collect()
     }
 
     /// How many pods the zone keeps.

@@ -14,8 +14,6 @@ use crate::record::{self, annotation};
 pub struct PodInfo {
     /// Where it runs.
     pub node: Arc<NodeName>,
-    /// Its UID; empty for a pod of another node.
-    pub uid: Box<str>,
     /// Its ports, the one on the default network first.
     pub ports: Box<[PodPort]>,
     /// What is known of a pod of this node alone.
@@ -25,6 +23,8 @@ pub struct PodInfo {
 /// What only the pod's own node needs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LocalPod {
+    /// Its UID.
+    pub uid: String,
     /// Ports that stay reachable from the default network although another network is primary.
     pub open_ports: Vec<OpenPort>,
     /// Why the pod's networks cannot be read: its ports stay as they are.

@@ -1,0 +1,42 @@
+//! What a zone keeps of other nodes' pods: at most 300 bytes each on layer2 networks, nothing on others.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use support::*;
+
+const PODS: u32 = 40_000;
+const MOST: u64 = 300;
+
+/// Memory that this process really has, in bytes.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn pods_of_other_nodes_are_small() {
+    let mut zone = two_nodes(Ip::V4, None);
+    zone.apply_nad(&green(Ip::V4));
+    zone.apply_nad(&blue(Ip::V4));
+    let far = |n: u32, namespace: &str, nad: &str| {
+        let (locked, own) =
+            (format!("10.244.{}.{}/16", n >> 8, n & 255), format!("203.203.{}.{}/16", n >> 8, n & 255));
+        let name = format!("{namespace}/deployment-7f4b8c9d5b-{n:05}");
+        let networks: &[(&str, &str, &[&str], Option<u32>)] = &[
+            ("default", "infrastructure-locked", &[locked.as_str()], None),
+            (nad, "primary", &[own.as_str()], Some(1 + n % 32_000)),
+        ];
+        pod(&name, &format!("n{}", 2 + n % 500), networks)
+    };
+    (0..100).for_each(|n| drop(zone.apply_pod(&far(n, "ns1", "ns1/blue"))));
+    assert_eq!(zone.pod_count(), 0, "layer3 networks have no ports of them here");
+    // What the first thousand cost is mostly what any zone has.
+    (0..1_000).for_each(|n| drop(zone.apply_pod(&far(n, "ns2", "ns2/green"))));
+    let before = resident();
+    (1_000..1_000 + PODS).for_each(|n| drop(zone.apply_pod(&far(n, "ns2", "ns2/green"))));
+    let each = resident().saturating_sub(before) / u64::from(PODS);
+    assert_eq!(zone.pod_count(), 1_000 + PODS as usize);
+    assert!(each <= MOST, "{each} bytes for each pod");
+}
