@@ -116,7 +116,9 @@ pub(super) fn read(nad: &record::Nad) -> Option<NadInfo> {
 fn spec(nad: &record::Nad, network: Network) -> Result<Spec, Problem> {
     let malformed = |error| Problem::new(Reason::Malformed, format!("NAD {}: {error}", nad.key));
     let id = annotation::<NetworkId>(&nad.annotations).map_err(malformed)?;
-    let id = id.filter(|id| !id.is_default()).ok_or_else(|| {
+    // Name and id come in one patch. An id without a name says nothing of whose it is.
+    let is_named = nad.annotations.contains_key(keys::NETWORK_NAME);
+    let id = id.filter(|id| is_named && !id.is_default()).ok_or_else(|| {
         Problem::new(Reason::NoId, format!("network {} of NAD {} has no id yet", network.name, nad.key))
     })?;
     let keys = annotation::<TunnelKeys>(&nad.annotations)

@@ -145,7 +145,9 @@ fn why_a_network_is_not_rendered() {
         (nad("ns1/x", "ns1_x", "layer2", &id("1")), Reason::TunnelKeys),
         (nad("ns1/x", "ns1_x", "localnet", &id("1")), Reason::Malformed),
     ];
-    for (nad, expected) in table {
+    let mut unnamed = nad("ns1/x", "ns1_x", "layer3", &id("1"));
+    unnamed.annotations.remove("k8s.ovn.org/network-name");
+    for (nad, expected) in table.into_iter().chain([(unnamed, Reason::NoId)]) {
         let mut zone = zone();
         zone.apply_nad(&nad);
         assert_eq!(reason(&zone, "ns1_x"), Some(expected), "{}", nad.config);
