@@ -79,6 +79,9 @@ pub(crate) fn node_of_address(ranges: &[HostRange], address: IpAddr) -> Option<N
 impl Manager {
     pub(crate) fn node_applied(&mut self, node: Node) {
         let name = node.name.clone();
+        if self.nodes.all.get(&name) == Some(&node) {
+            return;
+        }
         self.written_back(&node_target(&name));
         let before = self.nodes.all.insert(name.clone(), node);
         if before.is_none() {

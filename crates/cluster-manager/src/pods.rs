@@ -45,6 +45,10 @@ impl Manager {
     pub(crate) fn pod_applied(&mut self, record: Pod) {
         let key = record.key.clone();
         let Ok(name) = ObjectName::new(key.name.clone()) else { return };
+        // Most events of a pod are about what nobody here reads.
+        if self.pods.all.get(&key).is_some_and(|state| state.record == record) {
+            return;
+        }
         self.written_back(&pod_target(&key));
         match self.pods.all.get_mut(&key) {
             Some(state) if state.record.uid == record.uid => state.record = record,

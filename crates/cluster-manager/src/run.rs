@@ -7,7 +7,7 @@ use std::time::Duration;
 use causeway_alloc::Reuse;
 use causeway_runtime::watch::{Event, Selection, Watched, everywhere, watch};
 use causeway_runtime::write::Writer;
-use causeway_runtime::{Health, Leadership, Lease, Recorder, serve};
+use causeway_runtime::{Health, Lease, Recorder, serve};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
@@ -94,10 +94,7 @@ pub async fn run(
     let keep = async { if options.leader_elect { lease.keep().await } else { std::future::pending().await } };
     let ended = tokio::select! {
         ended = work(manager, &config, &client, &options, &health, &metrics) => ended,
-        lost = keep => match lost {
-            Leadership::Lost(reason) => Err(Error::LeadershipLost(reason)),
-            Leadership::Gained => Ok(()),
-        },
+        reason = keep => Err(Error::LeadershipLost(reason)),
         () = &mut end => Ok(()),
     };
     metrics.leader.set(0);

@@ -26,8 +26,6 @@ pub struct LeaseSpec {
     pub holder: String,
     /// How long it holds after it was renewed, in seconds.
     pub seconds: i32,
-    /// When it was renewed, in milliseconds since 1970, by the holder's clock.
-    pub renewed_ms: Option<i64>,
     /// How often it changed hands.
     pub transitions: i32,
 }
@@ -53,15 +51,6 @@ pub fn evaluate(lease: &LeaseSpec, me: &str, unchanged_ms: i64) -> Verdict {
     } else {
         Verdict::Wait
     }
-}
-
-/// What is said about the lease.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Leadership {
-    /// The lease is ours.
-    Gained,
-    /// The lease is not ours any more, or could not be renewed in time.
-    Lost(String),
 }
 
 /// One who wants the lease.
@@ -94,7 +83,7 @@ impl Lease {
     }
 
     /// Renews the lease until that fails for too long or somebody else has it, and says which.
-    pub async fn keep(&mut self) -> Leadership {
+    pub async fn keep(&mut self) -> String {
         let mut renewed = Instant::now();
         loop {
             tokio::time::sleep(RETRY).await;
@@ -103,12 +92,12 @@ impl Lease {
                     renewed = Instant::now();
                     continue;
                 }
-                Ok(Ok(false)) => return Leadership::Lost("somebody else has the lease".into()),
+                Ok(Ok(false)) => return "somebody else has the lease".into(),
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "the API server does not answer".into(),
             };
             if renewed.elapsed() >= RENEW_DEADLINE {
-                return Leadership::Lost(format!("the lease could not be renewed for 10 s: {reason}"));
+                return format!("the lease could not be renewed for 10 s: {reason}");
             }
         }
     }
@@ -195,7 +184,6 @@ fn read(object: &Object) -> LeaseSpec {
     LeaseSpec {
         holder: spec.holder_identity.unwrap_or_default(),
         seconds: spec.lease_duration_seconds.unwrap_or(15),
-        renewed_ms: spec.renew_time.map(|time| time.0.as_millisecond()),
         transitions: spec.lease_transitions.unwrap_or(0),
     }
 }

@@ -17,5 +17,5 @@ pub use client::client;
 pub use error::Error;
 pub use events::{EventNote, Recorder, Regarding};
 pub use flags::ClusterFlags;
-pub use lease::{Leadership, Lease, LeaseSpec, Verdict, evaluate};
+pub use lease::{Lease, LeaseSpec, Verdict, evaluate};
 pub use metrics::{Health, serve};
