@@ -109,14 +109,8 @@ fn routes_out(scope: &Scope<'_>, gateway: &Gateway, leg: &Leg) -> Result<Vec<Pla
     Ok(all
         .map(|(prefix, next_hop)| {
             let path = at(name, &["route", &prefix, &next_hop.to_string()]);
-            let route = Route {
-                prefix,
-                next_hop: Some(next_hop),
-                port: scope.net.names.gateway_to_external(scope.here.name),
-                external_ids: ids(scope.net),
-                by_source: false,
-            };
-            route.planned(path, &gateway_router(name))
+            let port = scope.net.names.gateway_to_external(scope.here.name);
+            scope.route(prefix, next_hop, &port).planned(path, &gateway_router(name))
         })
         .collect())
 }
@@ -209,14 +203,9 @@ fn default_services(scope: &Scope<'_>, gateway: &Gateway, leg: &Leg) -> Vec<Plan
             let prefix = service.address.to_string();
             let path = at(scope.name(), &["service", &prefix]);
             let key = ("k8s.ovn.org/udn-enabled-default-service", service.key.to_string());
-            let route = Route {
-                prefix,
-                next_hop: Some(leg.management.addr()),
-                port: switch_port(scope),
-                external_ids: with(ids(scope.net), [key]),
-                by_source: false,
-            };
-            route.planned(path, &router(scope.name()))
+            let route = scope.route(prefix, leg.management.addr(), &switch_port(scope));
+            let external_ids = with(ids(scope.net), [key]);
+            Route { external_ids, ..route }.planned(path, &router(scope.name()))
         })
         .collect()
 }

@@ -95,14 +95,9 @@ fn layer3(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
         let join = IpNet::from(leg.join_of(there.id).map_err(|error| scope.fault(error))?.addr());
         for prefix in [subnet.to_string(), join.to_string()] {
             let path = at(&["route", &prefix]);
-            let route = Route {
-                prefix,
-                next_hop: Some(via.addr()),
-                port: names.router_to_transit_switch(scope.here.name),
-                external_ids: with(ids(scope.net), [("ic-node", there.name.as_str())]),
-                by_source: false,
-            };
-            rows.push(route.planned(path, &router(name)));
+            let route = scope.route(prefix, via.addr(), &names.router_to_transit_switch(scope.here.name));
+            let external_ids = with(ids(scope.net), [("ic-node", there.name.as_str())]);
+            rows.push(Route { external_ids, ..route }.planned(path, &router(name)));
         }
     }
     Ok(rows)
@@ -132,14 +127,9 @@ fn layer2(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
     for (join, peers) in scope.join_of(there.id)?.into_iter().zip(&peers) {
         let prefix = join.addr().to_string();
         let path = at(&["route", &prefix]);
-        let route = Route {
-            prefix,
-            next_hop: Some(peers.gateway.addr()),
-            port: port_name.clone(),
-            external_ids: external_ids.clone(),
-            by_source: false,
-        };
-        rows.push(route.planned(path, &router(name)));
+        let route = scope.route(prefix, peers.gateway.addr(), &port_name);
+        let external_ids = external_ids.clone();
+        rows.push(Route { external_ids, ..route }.planned(path, &router(name)));
     }
     Ok(rows)
 }

@@ -14,7 +14,7 @@ use ipnet::IpNet;
 
 use crate::interconnect::spanning;
 use crate::layer3::subnet_config;
-use crate::row::{Map, Route, core, gateway_router, ids, map, role_ids, router, router_facing, switch, with};
+use crate::row::{Map, Route, core, gateway_router, map, role_ids, router, router_facing, switch, with};
 use crate::scope::{Result, Scope};
 
 /// Everything of the network in this zone but for the way out.
@@ -126,26 +126,19 @@ fn routes(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     let mut rows = Vec::new();
     for (leg, peers) in scope.net.legs.iter().zip(peers_here(scope)?) {
         let own = leg.join_of(here.id).map_err(|error| scope.fault(error))?.addr();
-        let route = |prefix: String, next_hop, port: &str| Route {
-            prefix,
-            next_hop: Some(next_hop),
-            port: port.to_owned(),
-            external_ids: ids(scope.net),
-            by_source: false,
-        };
         for subnet in &leg.subnets {
             let text = subnet.to_string();
-            let back = route(text.clone(), peers.router.addr(), &names.gateway_to_transit_router(here.name));
+            let back = scope.route(&text, peers.router.addr(), &names.gateway_to_transit_router(here.name));
             rows.push(back.planned(core(name, &["gateway-route", &text]), &gateway_router(name)));
             let out = match scope.is_local_gateway() {
-                true => route(text.clone(), leg.management.addr(), &to_switch),
-                false => route(text.clone(), peers.gateway.addr(), &to_gateway),
+                true => scope.route(&text, leg.management.addr(), &to_switch),
+                false => scope.route(&text, peers.gateway.addr(), &to_gateway),
             };
             let out = Route { by_source: true, ..out };
             rows.push(out.planned(core(name, &["source-route", &text]), &router(name)));
         }
         let path = core(name, &["route", &own.to_string()]);
-        rows.push(route(own.to_string(), peers.gateway.addr(), &to_gateway).planned(path, &router(name)));
+        rows.push(scope.route(own, peers.gateway.addr(), &to_gateway).planned(path, &router(name)));
     }
     Ok(rows)
 }

@@ -114,24 +114,17 @@ fn routes(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     for leg in &scope.net.legs {
         let own = leg.join_of(here.id).map_err(|error| scope.fault(error))?.addr();
         let first = leg.join_router().map_err(|error| scope.fault(error))?.addr();
-        let route = |prefix: String, next_hop, port: &str| Route {
-            prefix,
-            next_hop: Some(next_hop),
-            port: port.to_owned(),
-            external_ids: ids(scope.net),
-            by_source: false,
-        };
         for subnet in &leg.subnets {
             let path = core(name, &["gateway-route", &subnet.to_string()]);
-            let back = route(subnet.to_string(), first, &names.gateway_to_join(here.name));
+            let back = scope.route(subnet, first, &names.gateway_to_join(here.name));
             rows.push(back.planned(path, &gateway));
         }
         let path = core(name, &["route", &own.to_string()]);
-        rows.push(route(own.to_string(), own, &to_join).planned(path, &cluster));
+        rows.push(scope.route(own, own, &to_join).planned(path, &cluster));
         let path = core(name, &["source-route", &leg.subnet.to_string()]);
         let out = match scope.is_local_gateway() {
-            true => route(leg.subnet.to_string(), leg.management.addr(), &to_switch),
-            false => route(leg.subnet.to_string(), own, &to_join),
+            true => scope.route(leg.subnet, leg.management.addr(), &to_switch),
+            false => scope.route(leg.subnet, own, &to_join),
         };
         rows.push(Route { by_source: true, ..out }.planned(path, &cluster));
     }

@@ -50,7 +50,8 @@ fn rows_of(
     };
     let name = port_name(key, port)?;
     check_name(scope, key, &name)?;
-    let row = switch_port(scope.net, key, pod, port, address, &name, chassis, is_here)?;
+    let uid = pod.local.as_ref().filter(|_| is_here).map(|local| local.uid.as_str());
+    let row = Attached { key, port, address, name: &name, chassis, uid }.row(scope.net)?;
     let path = at(scope, key, &attachment(port));
     let planned = Planned::new(path, row).within::<nb::LogicalSwitch>(&switch(scope.name()), "ports");
     if port.attachment.is_some() || !pod.is_isolated() {
@@ -90,35 +91,36 @@ fn check_name(scope: &Scope<'_>, key: &ObjectKey, name: &str) -> Result<()> {
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments, reason = "one row is made of all of them, in one place")]
-fn switch_port(
-    net: &Active,
-    key: &ObjectKey,
-    pod: &PodInfo,
-    port: &PodPort,
-    address: &PodAddress,
-    name: &str,
-    chassis: &str,
-    is_here: bool,
-) -> Result<nb::LogicalSwitchPort> {
-    let mut options = map([("requested-chassis", chassis)]);
-    if let Some(local) = pod.local.as_ref().filter(|_| is_here) {
-        options.insert("iface-id-ver".into(), local.uid.as_str().into());
+/// A pod's port as it is in one zone.
+struct Attached<'a> {
+    key: &'a ObjectKey,
+    port: &'a PodPort,
+    address: &'a PodAddress,
+    name: &'a str,
+    chassis: &'a str,
+    /// Of a pod of this node.
+    uid: Option<&'a str>,
+}
+
+impl Attached<'_> {
+    fn row(&self, net: &Active) -> Result<nb::LogicalSwitchPort> {
+        let mut options = map([("requested-chassis", self.chassis)]);
+        options.extend(map(self.uid.map(|uid| ("iface-id-ver", uid))));
+        if net.topology == Topology::Layer2 {
+            let lacks = || format!("pod {} has no tunnel id on network {}", self.key, net.name());
+            let tunnel = self.address.tunnel.ok_or_else(lacks)?;
+            options.insert("requested-tnl-key".into(), tunnel.to_string().into());
+        }
+        let nad = self.port.attachment.as_ref().map(|nad| ("k8s.ovn.org/nad", nad.as_str()));
+        let own = [("namespace", self.key.namespace.as_str()), ("pod", "true")];
+        Ok(nb::LogicalSwitchPort {
+            name: self.name.into(),
+            r#type: if self.uid.is_some() { "".into() } else { "remote".into() },
+            addresses: set([self.address.text()]),
+            port_security: set([self.address.text()]),
+            options,
+            external_ids: with(with(ids(net), own), nad),
+            ..Default::default()
+        })
     }
-    if net.topology == Topology::Layer2 {
-        let tunnel =
-            address.tunnel.ok_or_else(|| format!("pod {key} has no tunnel id on network {}", net.name()))?;
-        options.insert("requested-tnl-key".into(), tunnel.to_string().into());
-    }
-    let nad = port.attachment.as_ref().map(|nad| ("k8s.ovn.org/nad", nad.as_str()));
-    let own = [("namespace", key.namespace.as_str()), ("pod", "true")];
-    Ok(nb::LogicalSwitchPort {
-        name: name.into(),
-        r#type: if is_here { "".into() } else { "remote".into() },
-        addresses: set([address.text()]),
-        port_security: set([address.text()]),
-        options,
-        external_ids: with(with(ids(net), own), nad),
-        ..Default::default()
-    })
 }

@@ -122,10 +122,10 @@ pub(crate) fn router_facing(
 }
 
 /// A static route, before it gets its place.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) prefix: String,
-    pub(crate) next_hop: Option<IpAddr>,
+    pub(crate) next_hop: IpAddr,
     /// Named wherever the port is this zone's: without it northd looks at every port for every route.
     pub(crate) port: String,
     pub(crate) by_source: bool,
@@ -137,7 +137,7 @@ impl Route {
     pub(crate) fn planned(self, path: Str, router: &str) -> Planned {
         let row = nb::LogicalRouterStaticRoute {
             ip_prefix: self.prefix.into(),
-            nexthop: self.next_hop.map(|address| address.to_string().into()).unwrap_or_default(),
+            nexthop: self.next_hop.to_string().into(),
             output_port: Some(self.port.into()),
             policy: self.by_source.then(|| "src-ip".into()),
             external_ids: self.external_ids,

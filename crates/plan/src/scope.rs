@@ -1,5 +1,7 @@
 //! What the plan of one network looks at, and the rows that both topologies have.
 
+use std::net::IpAddr;
+
 use causeway_model::zone::{Active, Gateway, Here, ZoneConfig};
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, reference};
@@ -7,7 +9,9 @@ use causeway_types::{Mac, NetworkName, NodeId};
 use ipnet::IpNet;
 
 use crate::common::{copp, port_group};
-use crate::row::{Map, addresses, core, gateway_router, ids, map, role_ids, router, set, switch, with};
+use crate::row::{
+    Map, Route, addresses, core, gateway_router, ids, map, role_ids, router, set, switch, with,
+};
 
 /// One network on this node.
 #[derive(Clone, Copy)]
@@ -132,6 +136,17 @@ impl<'a> Scope<'a> {
             ..Default::default()
         };
         Planned::new(format!("{path}:chassis"), row).within::<nb::LogicalRouterPort>(path, "gateway_chassis")
+    }
+
+    /// A static route by destination.
+    pub(crate) fn route(&self, prefix: impl ToString, next_hop: IpAddr, port: &str) -> Route {
+        Route {
+            prefix: prefix.to_string(),
+            next_hop,
+            port: port.to_owned(),
+            by_source: false,
+            external_ids: ids(self.net),
+        }
     }
 
     /// A port of a router, before its options.
