@@ -108,12 +108,13 @@ fn versions(sandbox: &Sandbox) -> Vec<String> {
 /// How many of a running ping's packets were lost while something happened.
 fn lost_during(sandbox: &Sandbox, from: &str, to: &str, what: impl FnOnce()) -> u32 {
     let address = sandbox.pod(to).addresses().unwrap().remove(0);
-    let script = format!("ping -i 0.1 {address} > /tmp/ping & echo $! > /tmp/ping.pid");
-    sandbox.pod(from).exec(&["sh", "-c", &script]).unwrap();
+    let (namespace, pod) = from.split_once('/').unwrap();
+    let words = ["exec", "--namespace", namespace, pod, "--", "ping", "-i", "0.1", &address];
+    let ping = sandbox.kubectl_in_background(&words).unwrap();
+    ping.wait_for_line("icmp_seq=").unwrap();
     what();
-    let script = "kill -INT $(cat /tmp/ping.pid); while [ -e /proc/$(cat /tmp/ping.pid) ]; do sleep 0.1; done; cat /tmp/ping";
-    let text = sandbox.pod(from).exec(&["sh", "-c", script]).unwrap();
-    let line = text.lines().find(|line| line.contains("packets transmitted")).unwrap().to_owned();
+    sandbox.pod(from).exec(&["pkill", "-INT", "ping"]).unwrap();
+    let line = ping.wait_for_line("packets transmitted").unwrap();
     let numbers: Vec<u32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
     numbers[0] - numbers[1]
 }

@@ -90,7 +90,9 @@ async fn work(
 }
 
 async fn apply(ovs: &Ovs, kernel: Kernel, plan: HostPlan, writes: &AtomicU64) -> Result<(), String> {
-    if ovs.ensure_internal(internal_ports(&plan)).await.map_err(|e| e.to_string())? {
+    // A port that cannot be made holds back only what hangs on it.
+    let ports = ovs.ensure_internal(internal_ports(&plan)).await;
+    if matches!(ports, Ok(true)) {
         writes.fetch_add(1, Ordering::Relaxed);
     }
     let applied =
@@ -99,8 +101,6 @@ async fn apply(ovs: &Ovs, kernel: Kernel, plan: HostPlan, writes: &AtomicU64) ->
         info!(changes = applied.writes, "the host was changed as planned");
         writes.fetch_add(applied.writes as u64, Ordering::Relaxed);
     }
-    match applied.problems.first() {
-        None => Ok(()),
-        Some(problem) => Err(problem.to_string()),
-    }
+    ports.map_err(|error| error.to_string())?;
+    applied.problems.first().map_or(Ok(()), |problem| Err(problem.to_string()))
 }
