@@ -323,7 +323,10 @@ impl Task {
 
     /// Numbers are gone when everything that is planned is done.
     fn look_for_freed(&mut self) {
-        let settled = self.northbound.is_settled() && self.southbound.is_settled();
+        // Rows of a slice that is held may have any number.
+        let engine = self.northbound.engine();
+        let whole = engine.held().is_empty() && engine.failures().is_empty();
+        let settled = whole && self.northbound.is_settled() && self.southbound.is_settled();
         if let Some(record) = self.state.freed.as_ref().filter(|_| settled) {
             let in_use = self.state.zone.rendered().map(|network| network.id.get()).collect();
             self.epoch = freed::cleared(record, &in_use);
