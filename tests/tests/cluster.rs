@@ -154,6 +154,39 @@ fn our_examples_are_accepted() {
     }
 }
 
+/// The examples with pods: networks are ready, pods run.
+#[test]
+fn our_examples_with_pods_work() {
+    let sandbox = shared();
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    for folder in ["networks", "islands"] {
+        let folder = examples.join(folder);
+        let folder = folder.to_str().unwrap();
+        // A namespace takes no pods before its service account is there.
+        sandbox
+            .wait_for("pods to be accepted", || {
+                sandbox.kubectl(&["apply", "--server-side", "-f", folder]).map(Some)
+            })
+            .unwrap();
+        let unready = || {
+            let pods = sandbox.get(&["pods", "-A"])?;
+            let ready = |pod: &serde_json::Value| {
+                let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
+            };
+            let pods = pods["items"].as_array().cloned().unwrap_or_default();
+            Ok((pods.len() > 3 && pods.iter().all(ready)).then_some(()))
+        };
+        sandbox.wait_for(&format!("the pods of {folder}"), unready).unwrap();
+        for kind in ["udn", "cudn"] {
+            let words = ["wait", kind, "-A", "--all", "--for=condition=NetworkReady", "--timeout=60s"];
+            let words: Vec<&str> = words.into_iter().filter(|word| kind == "udn" || *word != "-A").collect();
+            sandbox.kubectl(&words).unwrap();
+        }
+        sandbox.kubectl(&["delete", "-f", folder, "--timeout=180s"]).unwrap();
+    }
+}
+
 #[test]
 fn a_node_can_be_cut_off_switched_off_added_and_removed() {
     let sandbox = shared();

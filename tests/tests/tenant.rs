@@ -1,0 +1,375 @@
+//! A tenant who wants out: he has the role `edit` in two namespaces of his own and tries to get into the networks of
+//! others by objects, by annotations, by labels and by packets. Each attempt is refused with a message or has no effect.
+#![cfg(feature = "e2e")]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
+use causeway_tests::shared;
+use serde_json::{Value, json};
+
+const MANIFESTS: &str = include_str!("manifests/tenant.yaml");
+const VICTIMS: [(&str, &str); 4] =
+    [("victim/v1", "n1"), ("victim/v2", "n2"), ("victim2/w1", "n1"), ("victim2/w2", "n2")];
+/// His own pods: three on his network, two on the default one.
+const OWN: [(&str, &str, &str); 5] = [
+    ("mallory", "m1", "n1"),
+    ("mallory", "m2", "n2"),
+    ("mallory", "m3", "n1"),
+    ("mallory-plain", "p1", "n1"),
+    ("mallory-plain", "p2", "n2"),
+];
+const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
+const DEFAULT_NETWORK: &str = "v1.multus-cni.io/default-network";
+
+/// The attacker at his keyboard.
+struct Mallory(&'static Sandbox);
+
+impl Mallory {
+    fn tries(&self, words: &[&str], input: &str) -> Result<String, String> {
+        let words = [&["--as=mallory"], words].concat();
+        self.0.kubectl_with(&words, input).map_err(|error| error.to_string())
+    }
+
+    fn creates(&self, object: &Value) -> Result<String, String> {
+        self.tries(&["create", "-f", "-"], &object.to_string())
+    }
+
+    fn is_refused(&self, words: &[&str], because: &str) {
+        refused(&words.join(" "), self.tries(words, ""), because);
+    }
+
+    fn may_not_create(&self, what: &str, object: &Value, because: &str) {
+        refused(what, self.creates(object), because);
+    }
+
+    /// Creates pods that must be told why they get no address.
+    fn pods_are_told(&self, pods: &[(Value, &str)]) {
+        let list: Vec<&Value> = pods.iter().map(|(pod, _)| pod).collect();
+        self.creates(&json!({"apiVersion": "v1", "kind": "List", "items": list})).unwrap();
+        for (pod, because) in pods {
+            let said = self.wait_said(&pod["metadata"], because);
+            println!("pod {}: {said}", pod["metadata"]["name"]);
+            let there = self.0.pod(&path(&pod["metadata"])).object().unwrap();
+            assert_eq!(there["metadata"]["annotations"][POD_NETWORKS], Value::Null, "{there:#}");
+        }
+        self.tries(
+            &["delete", "-f", "-", "--wait=false"],
+            &json!({"apiVersion": "v1", "kind": "List", "items": list}).to_string(),
+        )
+        .unwrap();
+    }
+
+    /// An event about one of his objects.
+    fn wait_said(&self, meta: &Value, because: &str) -> String {
+        let (namespace, name) = (meta["namespace"].as_str().unwrap(), meta["name"].as_str().unwrap());
+        let selector = format!("--field-selector=involvedObject.name={name}");
+        let said = || {
+            let events = self.0.get(&["events", "--namespace", namespace, &selector])?;
+            let events = events["items"].as_array().cloned().unwrap_or_default();
+            let mut messages = events.iter().filter_map(|event| event["message"].as_str());
+            Ok(messages.find(|message| message.contains(because)).map(str::to_owned))
+        };
+        self.0.wait_for(&format!("{name} to be told {because:?}"), said).unwrap()
+    }
+}
+
+fn path(meta: &Value) -> String {
+    format!("{}/{}", meta["namespace"].as_str().unwrap(), meta["name"].as_str().unwrap())
+}
+
+fn refused(what: &str, answer: Result<String, String>, because: &str) {
+    match answer {
+        Ok(done) => panic!("{what} was let through: {done}"),
+        Err(said) => {
+            println!("{what}: {said}");
+            assert!(said.contains(because), "{what} was refused, but not because of {because:?}: {said}");
+        }
+    }
+}
+
+fn pod(namespace: &str, name: &str, node: &str, annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "annotations": annotations},
+        "spec": {
+            "nodeName": node,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "tools", "image": IMAGE,
+                "securityContext": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
+                "readinessProbe": {"httpGet": {"path": "/hostname", "port": 8080}, "periodSeconds": 1},
+            }],
+        },
+    })
+}
+
+fn udn(namespace: &str, name: &str, role: &str, subnet: &str) -> Value {
+    json!({
+        "apiVersion": "k8s.ovn.org/v1", "kind": "UserDefinedNetwork",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"topology": "Layer2", "layer2": {"role": role, "subnets": subnet.split(',').collect::<Vec<_>>()}},
+    })
+}
+
+/// The whole attack. The victims talk before, after each part, and at the end.
+#[test]
+fn a_tenant_stays_on_his_island() {
+    let sandbox = shared();
+    let mallory = Mallory(sandbox);
+    sandbox.apply(MANIFESTS).unwrap();
+    sandbox.start_pods(&VICTIMS).unwrap();
+    settle_in(&mallory);
+    everybody_is_where_he_belongs(sandbox);
+    let before = victims_objects(sandbox);
+
+    what_is_not_his_is_not_his(&mallory);
+    networks_of_his_own(&mallory);
+    annotations_of_pods(&mallory);
+    everybody_is_where_he_belongs(sandbox);
+    attachments(&mallory);
+    everybody_is_where_he_belongs(sandbox);
+    his_own_interface_is_his_alone(&mallory);
+    the_locked_interface(&mallory);
+    from_the_default_network(&mallory);
+    everybody_is_where_he_belongs(sandbox);
+    assert_eq!(victims_objects(sandbox), before);
+}
+
+/// His network has the subnets of the victim's, so that he can have the very same addresses.
+fn settle_in(mallory: &Mallory) {
+    let own = udn("mallory", "own", "Primary", "10.72.0.0/16,fd72::/64");
+    let create = || Ok(Some(mallory.creates(&own).unwrap_or_default()));
+    mallory.0.wait_for("his role to count", create).unwrap();
+    let pods: Vec<Value> = OWN.map(|(namespace, name, node)| pod(namespace, name, node, &json!({}))).into();
+    mallory.creates(&json!({"apiVersion": "v1", "kind": "List", "items": pods})).unwrap();
+    for (namespace, name, _) in OWN {
+        mallory.0.pod(&format!("{namespace}/{name}")).wait_ready().unwrap();
+    }
+}
+
+fn everybody_is_where_he_belongs(sandbox: &Sandbox) {
+    let island = |pod: &str| pod.split_once('/').unwrap().0.to_owned();
+    let own = OWN.map(|(namespace, name, _)| format!("{namespace}/{name}"));
+    let pods: Vec<&str> = VICTIMS.iter().map(|(pod, _)| *pod).chain(own.iter().map(String::as_str)).collect();
+    // A busy machine may lose a packet, so what should pass is asked for again; what should not is never excused.
+    let whole = || {
+        let matrix = sandbox.matrix_with(&pods, &[Probe::Http, Probe::Udp])?;
+        println!("{matrix}");
+        for (from, to) in pods.iter().flat_map(|from| pods.iter().map(move |to| (*from, *to))) {
+            assert!(island(from) == island(to) || !matrix.leaks(from, to), "{from} reaches {to}");
+        }
+        Ok(matrix.wrong(|from, to| island(from) == island(to)).is_empty().then_some(()))
+    };
+    sandbox.wait_for("everybody to reach his own", whole).unwrap();
+}
+
+/// What the victims have, without the time of its last change.
+fn victims_objects(sandbox: &Sandbox) -> Vec<Value> {
+    let mut all = Vec::new();
+    for words in [
+        &["net-attach-def,udn,pods", "-n", "victim"][..],
+        &["net-attach-def,udn,pods", "-n", "victim2"],
+        &["cudn"],
+    ] {
+        for object in sandbox.get(words).unwrap()["items"].as_array().unwrap() {
+            let meta = &object["metadata"];
+            let conditions: Vec<Value> = object["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|condition| json!([condition["type"], condition["status"]]))
+                .collect();
+            all.push(json!([
+                object["kind"],
+                meta["name"],
+                meta["uid"],
+                meta["annotations"],
+                meta["ownerReferences"],
+                object["spec"],
+                conditions
+            ]));
+        }
+    }
+    all
+}
+
+/// Objects that his role does not reach: other namespaces, the cluster's objects, the machinery's.
+fn what_is_not_his_is_not_his(mallory: &Mallory) {
+    let forbidden = "forbidden";
+    let victims = udn("victim2", "other", "Secondary", "10.99.0.0/16");
+    mallory.may_not_create("a network in the victim's namespace", &victims, forbidden);
+    let mut cluster_wide = udn("", "wide", "Primary", "10.99.0.0/16");
+    cluster_wide["kind"] = "ClusterUserDefinedNetwork".into();
+    let selector = json!({"matchLabels": {"tenant": "victim"}});
+    cluster_wide["spec"] = json!({"namespaceSelector": selector, "network": cluster_wide["spec"]});
+    cluster_wide["metadata"].as_object_mut().unwrap().remove("namespace");
+    mallory.may_not_create("a cluster-wide network", &cluster_wide, forbidden);
+
+    let patch = r#"--patch={"metadata":{"annotations":{"k8s.ovn.org/node-id":"9","k8s.ovn.org/node-chassis-id":"x"}}}"#;
+    for words in [
+        &["delete", "udn", "-n", "victim2", "lan"][..],
+        &["delete", "cudn", "victim"],
+        &["patch", "cudn", "victim", "--type=merge", r#"--patch={"spec":{"namespaceSelector":{}}}"#],
+        &["patch", "udn", "-n", "mallory", "own", "--subresource=status", "--type=merge", r#"--patch={"status":{"networkID":1}}"#],
+        &["create", "clusterrolebinding", "mine", "--clusterrole=cluster-admin", "--user=mallory"],
+        // Labels: what makes a namespace's pods use a primary network, and what the victim's network selects.
+        &["label", "namespace", "mallory-plain", "k8s.ovn.org/primary-user-defined-network="],
+        &["label", "namespace", "mallory", "k8s.ovn.org/primary-user-defined-network-"],
+        &["label", "namespace", "mallory", "tenant=victim"],
+        &["create", "namespace", "mallory-more"],
+        // What nodes and the cluster manager say of themselves.
+        &["patch", "node", "n1", patch],
+        &["patch", "node", "n1", "--subresource=status", patch],
+        &["get", "zonereports"],
+        &["patch", "zonereport", "n1", "--type=merge", r#"--patch={"spec":{"failures":[]}}"#],
+        &["get", "leases", "-n", "causeway"],
+        &["delete", "leases", "-n", "causeway", "--all"],
+        &["get", "configmaps", "-n", "causeway"],
+        &["create", "configmap", "causeway-freed-numbers", "-n", "causeway"],
+        &["delete", "configmap", "causeway-freed-numbers", "-n", "causeway"],
+        &["create", "token", "cluster-manager", "-n", "causeway"],
+        &["exec", "-n", "victim", "v1", "--", "true"],
+        &["get", "--raw", "/api/v1/namespaces/victim/pods/v1:8080/proxy/hostname"],
+    ] {
+        mallory.is_refused(words, forbidden);
+    }
+    let report = json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ZoneReport", "metadata": {"name": "n9"}, "spec": {}});
+    mallory.may_not_create("a report of a node", &report, forbidden);
+    let connect = json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ClusterNetworkConnect", "metadata": {"name": "way-in"}, "spec": {
+        "networkSelectors": [{"networkSelectionType": "ClusterUserDefinedNetworks",
+            "clusterUserDefinedNetworkSelector": {"networkSelector": {}}}],
+        "connectSubnets": [{"cidr": "192.168.0.0/16", "networkPrefix": 24}], "connectivityEnabled": ["PodNetwork"]}});
+    mallory.may_not_create("a connection to the victim", &connect, forbidden);
+}
+
+/// Networks that he may have: each is another one than the victim's, whatever it is called and carries.
+fn networks_of_his_own(mallory: &Mallory) {
+    let sandbox = mallory.0;
+    let stolen = sandbox.get(&["net-attach-def", "-n", "victim2", "lan"]).unwrap()["metadata"].clone();
+    let mut lan = udn("mallory-plain", "lan", "Secondary", "10.72.0.0/16");
+    lan["metadata"]["annotations"] = stolen["annotations"].clone();
+    lan["metadata"]["labels"] = stolen["labels"].clone();
+    mallory.creates(&lan).unwrap();
+    mallory.creates(&udn("mallory-plain", "victim", "Secondary", "10.71.0.0/16")).unwrap();
+    for (name, network) in [("lan", "mallory-plain_lan"), ("victim", "mallory-plain_victim")] {
+        let numbered = || {
+            let nad = sandbox.get(&["net-attach-def", "-n", "mallory-plain", name])?;
+            let given = nad["metadata"]["annotations"].clone();
+            Ok(given["k8s.ovn.org/network-id"].is_string().then_some(given))
+        };
+        let given = sandbox.wait_for(&format!("network {network} to have its numbers"), numbered).unwrap();
+        println!("mallory-plain/{name}: {given}");
+        assert_eq!(given["k8s.ovn.org/network-name"], network);
+        assert_ne!(given["k8s.ovn.org/network-id"], stolen["annotations"]["k8s.ovn.org/network-id"]);
+        assert_ne!(given["k8s.ovn.org/tunnel-keys"], stolen["annotations"]["k8s.ovn.org/tunnel-keys"]);
+    }
+
+    mallory.creates(&udn("mallory-plain", "a-b", "Secondary", "10.90.0.0/16")).unwrap();
+    // The younger of two is refused, and a second decides who that is.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    mallory.creates(&udn("mallory-plain", "a.b", "Secondary", "10.91.0.0/16")).unwrap();
+    mallory.creates(&udn("mallory-plain", "unlabelled", "Primary", "10.92.0.0/16")).unwrap();
+    mallory.creates(&udn("mallory", "second", "Primary", "10.93.0.0/16")).unwrap();
+    mallory.creates(&udn("mallory", "of-the-cluster", "Secondary", "10.244.0.0/16")).unwrap();
+    for (path, because) in [
+        ("mallory-plain/a.b", "mallory-plain_a-b"),
+        ("mallory-plain/unlabelled", "invalid primary network state for namespace"),
+        ("mallory/second", "primary network already exist in namespace"),
+        ("mallory/of-the-cluster", "overlaps"),
+    ] {
+        println!("{path}: {}", wait_not_ready(sandbox, path, because));
+    }
+    mallory.tries(&["delete", "udn", "--all", "-n", "mallory-plain", "--wait=false"], "").unwrap();
+    mallory.tries(&["delete", "udn", "-n", "mallory", "second", "of-the-cluster", "--wait=false"], "").unwrap();
+}
+
+fn wait_not_ready(sandbox: &Sandbox, path: &str, because: &str) -> String {
+    let (namespace, name) = path.split_once('/').unwrap();
+    let told = || {
+        let object = sandbox.get(&["udn", "-n", namespace, name])?;
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let told = conditions.iter().filter(|c| c["type"] == "NetworkReady" && c["status"] == "False");
+        let mut told = told.filter_map(|c| c["message"].as_str());
+        Ok(told.find(|message| message.contains(because)).map(str::to_owned))
+    };
+    sandbox.wait_for(&format!("network {path} to be refused"), told).unwrap()
+}
+
+/// What he writes on pods: addresses that are not given to him, networks that are not his.
+fn annotations_of_pods(mallory: &Mallory) {
+    let sandbox = mallory.0;
+    let only = "only the cluster manager of Causeway writes";
+    let stolen = sandbox.pod("victim2/w1").object().unwrap()["metadata"]["annotations"][POD_NETWORKS].clone();
+    let forged = json!({POD_NETWORKS: stolen});
+    mallory.may_not_create("a pod with the victim's addresses", &pod("mallory", "forged", "n1", &forged), only);
+    mallory.may_not_create("the same elsewhere", &pod("mallory-plain", "forged", "n1", &forged), only);
+    let patch = format!("--patch={}", json!({"metadata": {"annotations": forged}}));
+    let gone = format!("--patch={}", json!({"metadata": {"annotations": {POD_NETWORKS: null}}}));
+    for patch in [&patch, &gone] {
+        mallory.is_refused(&["patch", "pod", "-n", "mallory", "m1", patch], only);
+    }
+    mallory.is_refused(&["patch", "pod", "-n", "mallory", "m1", "--subresource=status", &patch], "forbidden");
+    let status = r#"--patch={"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}"#;
+    mallory.is_refused(&["patch", "pod", "-n", "mallory", "m1", status], "only the Causeway of the pod's node writes");
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"namespace": "mallory", "name": "m1", "annotations": forged},
+        "target": {"kind": "Node", "name": "n1"}});
+    mallory.may_not_create("a binding with the victim's addresses", &binding, "forbidden");
+    by_somebody_elses_hand(mallory, &forged);
+
+    let own = sandbox.pod("mallory/m2").object().unwrap();
+    let own: Value =
+        serde_json::from_str(own["metadata"]["annotations"][POD_NETWORKS].as_str().unwrap()).unwrap();
+    let (address, mac) = (&own["mallory/own"]["ip_addresses"][0], &own["mallory/own"]["mac_address"]);
+    let asks = |name: &str, wish: Value| {
+        let wish = json!([{"name": "default", "ips": wish["ips"], "mac": wish["mac"]}]);
+        let wish: Vec<serde_json::Map<String, Value>> = serde_json::from_value(wish).unwrap();
+        let wish: Vec<_> = wish.into_iter().map(|w| w.into_iter().filter(|(_, v)| !v.is_null()).collect::<serde_json::Map<_, _>>()).collect();
+        pod("mallory", name, "n1", &json!({DEFAULT_NETWORK: json!(wish).to_string()}))
+    };
+    let networks = |namespace: &str, name: &str, networks: &str| {
+        pod(namespace, name, "n1", &json!({"k8s.v1.cni.cncf.io/networks": networks}))
+    };
+    let on_default = json!({DEFAULT_NETWORK: r#"[{"name":"default","ips":["10.244.0.77/24"]}]"#});
+    mallory.pods_are_told(&[
+        (networks("mallory", "into-layer2", "victim2/lan"), "unexpected primary network victim2_lan"),
+        (networks("mallory-plain", "into-layer3", "victim/victim"), "unexpected primary network cluster_udn_victim"),
+        (networks("mallory-plain", "nowhere", "victim/none"), "is not there"),
+        (asks("gateway", json!({"ips": ["10.72.0.1/16", "fd72::1/64"]})), "10.72.0.1"),
+        (asks("management", json!({"ips": ["10.72.0.2/16", "fd72::2/64"]})), "10.72.0.2"),
+        (asks("taken", json!({"ips": [address, "fd72::dead/64"]})), address.as_str().unwrap().split('/').next().unwrap()),
+        (asks("outside", json!({"ips": ["10.71.0.3/16", "fd71::3/64"]})), "10.71.0.3"),
+        (asks("gateway-mac", json!({"mac": "0a:58:0a:48:00:01"})), "0a:58:0a:48:00:01"),
+        (asks("taken-mac", json!({"mac": mac})), mac.as_str().unwrap()),
+        (asks("multicast-mac", json!({"mac": "01:00:5e:00:00:01"})), "01:00:5e:00:00:01"),
+        (pod("mallory-plain", "plain-address", "n1", &on_default), "gives out addresses itself"),
+    ]);
+    the_victims_address_on_his_own_network(mallory, &stolen);
+}
+
+/// Pods of his that controllers create are under the same rule.
+fn by_somebody_elses_hand(mallory: &Mallory, forged: &Value) {
+    let mut template = pod("mallory", "any", "n1", forged);
+    template["metadata"] = json!({"labels": {"app": "forged"}, "annotations": forged});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"namespace": "mallory", "name": "forged"},
+        "spec": {"selector": {"matchLabels": {"app": "forged"}}, "template": template}});
+    mallory.creates(&deployment).unwrap();
+    println!("a replica set: {}", mallory.wait_said(&deployment["metadata"], "only the cluster manager of Causeway writes"));
+    mallory.tries(&["delete", "replicaset", "-n", "mallory", "forged"], "").unwrap();
+}
+
+/// On his own network the victim's addresses are free, and mean somebody else.
+fn the_victims_address_on_his_own_network(mallory: &Mallory, stolen: &Value) {
+    let stolen: Value = serde_json::from_str(stolen.as_str().unwrap()).unwrap();
+    let there = &stolen["victim2/lan"];
+    let free = mallory.0.pod("mallory/m1").addresses().unwrap();
+    println!("mallory/m1 has {free:?}; victim2/w1 has {}", there["ip_addresses"]);
+    let annotations = json!({"k8s.ovn.org/requested-primary-udn": "victim2/lan"});
+    mallory.creates(&pod("mallory", "wishful", "n2", &annotations)).unwrap();
+    let pod = mallory.0.pod("mallory/wishful");
+    pod.wait_ready().unwrap();
+    let given = pod.object().unwrap()["metadata"]["annotations"][POD_NETWORKS].as_str().unwrap().to_owned();
+    println!("mallory/wishful: {given}");
+    let given: serde_json::Map<String, Value> = serde_json::from_str(&given).unwrap();
+    assert_eq!(given.keys().collect::<Vec<_>>(), ["default", "mallory/own"]);
+    mallory.tries(&["delete", "pod", "-n", "mallory", "wishful"], "").unwrap();
+}
