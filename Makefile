@@ -32,9 +32,10 @@ conformance: programs ## Kubernetes' own tests against a sandbox; FOCUS=<regular
 	$(call step,set-up) scripts/setup e2e
 	$(call step,conformance) cargo run --quiet --package causeway-tests --bin conformance -- $(if $(FOCUS),'$(FOCUS)')
 
-bench: ## print the benchmark tables, write target/bench.json
-	$(call step,set-up) scripts/setup rust ovn
+bench: setup ## print the benchmark tables, write target/bench.json
 	$(call step,benchmarks) cargo xtask bench
+	$(call step,memory of the roles) cargo build --quiet --release --package causeway --package causeway-cni --package causeway-tests
+	@target/release/memory
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
 	$(call step,fuzzing) scripts/fuzz

@@ -210,7 +210,16 @@ fn what_is_not_his_is_not_his(mallory: &Mallory) {
         &["delete", "udn", "-n", "victim2", "lan"][..],
         &["delete", "cudn", "victim"],
         &["patch", "cudn", "victim", "--type=merge", r#"--patch={"spec":{"namespaceSelector":{}}}"#],
-        &["patch", "udn", "-n", "mallory", "own", "--subresource=status", "--type=merge", r#"--patch={"status":{"networkID":1}}"#],
+        &[
+            "patch",
+            "udn",
+            "-n",
+            "mallory",
+            "own",
+            "--subresource=status",
+            "--type=merge",
+            r#"--patch={"status":{"networkID":1}}"#,
+        ],
         &["create", "clusterrolebinding", "mine", "--clusterrole=cluster-admin", "--user=mallory"],
         // Labels: what makes a namespace's pods use a primary network, and what the victim's network selects.
         &["label", "namespace", "mallory-plain", "k8s.ovn.org/primary-user-defined-network="],
@@ -233,7 +242,8 @@ fn what_is_not_his_is_not_his(mallory: &Mallory) {
     ] {
         mallory.is_refused(words, forbidden);
     }
-    let report = json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ZoneReport", "metadata": {"name": "n9"}, "spec": {}});
+    let report =
+        json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ZoneReport", "metadata": {"name": "n9"}, "spec": {}});
     mallory.may_not_create("a report of a node", &report, forbidden);
     let connect = json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ClusterNetworkConnect", "metadata": {"name": "way-in"}, "spec": {
         "networkSelectors": [{"networkSelectionType": "ClusterUserDefinedNetworks",
@@ -280,7 +290,9 @@ fn networks_of_his_own(mallory: &Mallory) {
         println!("{path}: {}", wait_not_ready(sandbox, path, because));
     }
     mallory.tries(&["delete", "udn", "--all", "-n", "mallory-plain", "--wait=false"], "").unwrap();
-    mallory.tries(&["delete", "udn", "-n", "mallory", "second", "of-the-cluster", "--wait=false"], "").unwrap();
+    mallory
+        .tries(&["delete", "udn", "-n", "mallory", "second", "of-the-cluster", "--wait=false"], "")
+        .unwrap();
 }
 
 fn wait_not_ready(sandbox: &Sandbox, path: &str, because: &str) -> String {
@@ -301,7 +313,11 @@ fn annotations_of_pods(mallory: &Mallory) {
     let only = "only the cluster manager of Causeway writes";
     let stolen = sandbox.pod("victim2/w1").object().unwrap()["metadata"]["annotations"][POD_NETWORKS].clone();
     let forged = json!({POD_NETWORKS: stolen});
-    mallory.may_not_create("a pod with the victim's addresses", &pod("mallory", "forged", "n1", &forged), only);
+    mallory.may_not_create(
+        "a pod with the victim's addresses",
+        &pod("mallory", "forged", "n1", &forged),
+        only,
+    );
     mallory.may_not_create("the same elsewhere", &pod("mallory-plain", "forged", "n1", &forged), only);
     let patch = format!("--patch={}", json!({"metadata": {"annotations": forged}}));
     let gone = format!("--patch={}", json!({"metadata": {"annotations": {POD_NETWORKS: null}}}));
@@ -310,7 +326,10 @@ fn annotations_of_pods(mallory: &Mallory) {
     }
     mallory.is_refused(&["patch", "pod", "-n", "mallory", "m1", "--subresource=status", &patch], "forbidden");
     let status = r#"--patch={"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}"#;
-    mallory.is_refused(&["patch", "pod", "-n", "mallory", "m1", status], "only the Causeway of the pod's node writes");
+    mallory.is_refused(
+        &["patch", "pod", "-n", "mallory", "m1", status],
+        "only the Causeway of the pod's node writes",
+    );
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"namespace": "mallory", "name": "m1", "annotations": forged},
         "target": {"kind": "Node", "name": "n1"}});
     mallory.may_not_create("a binding with the victim's addresses", &binding, "forbidden");
@@ -323,7 +342,10 @@ fn annotations_of_pods(mallory: &Mallory) {
     let asks = |name: &str, wish: Value| {
         let wish = json!([{"name": "default", "ips": wish["ips"], "mac": wish["mac"]}]);
         let wish: Vec<serde_json::Map<String, Value>> = serde_json::from_value(wish).unwrap();
-        let wish: Vec<_> = wish.into_iter().map(|w| w.into_iter().filter(|(_, v)| !v.is_null()).collect::<serde_json::Map<_, _>>()).collect();
+        let wish: Vec<_> = wish
+            .into_iter()
+            .map(|w| w.into_iter().filter(|(_, v)| !v.is_null()).collect::<serde_json::Map<_, _>>())
+            .collect();
         pod("mallory", name, "n1", &json!({DEFAULT_NETWORK: json!(wish).to_string()}))
     };
     let networks = |namespace: &str, name: &str, networks: &str| {
@@ -332,18 +354,24 @@ fn annotations_of_pods(mallory: &Mallory) {
     let on_default = json!({DEFAULT_NETWORK: r#"[{"name":"default","ips":["10.244.0.77/24"]}]"#});
     mallory.pods_are_told(&[
         (networks("mallory", "into-layer2", "victim2/lan"), "unexpected primary network victim2_lan"),
-        (networks("mallory-plain", "into-layer3", "victim/victim"), "unexpected primary network cluster_udn_victim"),
+        (
+            networks("mallory-plain", "into-layer3", "victim/victim"),
+            "unexpected primary network cluster_udn_victim",
+        ),
         (networks("mallory-plain", "nowhere", "victim/none"), "is not there"),
         (asks("gateway", json!({"ips": ["10.72.0.1/16", "fd72::1/64"]})), "10.72.0.1"),
         (asks("management", json!({"ips": ["10.72.0.2/16", "fd72::2/64"]})), "10.72.0.2"),
-        (asks("taken", json!({"ips": [address, "fd72::dead/64"]})), address.as_str().unwrap().split('/').next().unwrap()),
+        (
+            asks("taken", json!({"ips": [address, "fd72::dead/64"]})),
+            address.as_str().unwrap().split('/').next().unwrap(),
+        ),
         (asks("outside", json!({"ips": ["10.71.0.3/16", "fd71::3/64"]})), "10.71.0.3"),
         (asks("gateway-mac", json!({"mac": "0a:58:0a:48:00:01"})), "0a:58:0a:48:00:01"),
         (asks("taken-mac", json!({"mac": mac})), mac.as_str().unwrap()),
         (asks("multicast-mac", json!({"mac": "01:00:5e:00:00:01"})), "01:00:5e:00:00:01"),
         (pod("mallory-plain", "plain-address", "n1", &on_default), "gives out addresses itself"),
     ]);
-    the_victims_address_on_his_own_network(mallory, &stolen);
+    a_wish_is_no_right(mallory);
 }
 
 /// Pods of his that controllers create are under the same rule.
@@ -353,18 +381,17 @@ fn by_somebody_elses_hand(mallory: &Mallory, forged: &Value) {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"namespace": "mallory", "name": "forged"},
         "spec": {"selector": {"matchLabels": {"app": "forged"}}, "template": template}});
     mallory.creates(&deployment).unwrap();
-    println!("a replica set: {}", mallory.wait_said(&deployment["metadata"], "only the cluster manager of Causeway writes"));
+    println!(
+        "a replica set: {}",
+        mallory.wait_said(&deployment["metadata"], "only the cluster manager of Causeway writes")
+    );
     mallory.tries(&["delete", "replicaset", "-n", "mallory", "forged"], "").unwrap();
 }
 
-/// On his own network the victim's addresses are free, and mean somebody else.
-fn the_victims_address_on_his_own_network(mallory: &Mallory, stolen: &Value) {
-    let stolen: Value = serde_json::from_str(stolen.as_str().unwrap()).unwrap();
-    let there = &stolen["victim2/lan"];
-    let free = mallory.0.pod("mallory/m1").addresses().unwrap();
-    println!("mallory/m1 has {free:?}; victim2/w1 has {}", there["ip_addresses"]);
-    let annotations = json!({"k8s.ovn.org/requested-primary-udn": "victim2/lan"});
-    mallory.creates(&pod("mallory", "wishful", "n2", &annotations)).unwrap();
+/// A wish for another primary network brings no other.
+fn a_wish_is_no_right(mallory: &Mallory) {
+    let wish = json!({"k8s.ovn.org/requested-primary-udn": "victim2/lan"});
+    mallory.creates(&pod("mallory", "wishful", "n2", &wish)).unwrap();
     let pod = mallory.0.pod("mallory/wishful");
     pod.wait_ready().unwrap();
     let given = pod.object().unwrap()["metadata"]["annotations"][POD_NETWORKS].as_str().unwrap().to_owned();
@@ -372,4 +399,325 @@ fn the_victims_address_on_his_own_network(mallory: &Mallory, stolen: &Value) {
     let given: serde_json::Map<String, Value> = serde_json::from_str(&given).unwrap();
     assert_eq!(given.keys().collect::<Vec<_>>(), ["default", "mallory/own"]);
     mallory.tries(&["delete", "pod", "-n", "mallory", "wishful"], "").unwrap();
+}
+
+fn nad(name: &str, config: &Value, meta: Value) -> Value {
+    let mut nad = json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": meta, "spec": {"config": config.to_string()}});
+    nad["metadata"]["name"] = name.into();
+    nad["metadata"]["namespace"] = "mallory".into();
+    nad
+}
+
+/// Attachment definitions. His role does not have them; then an administrator gives him that right as well.
+fn attachments(mallory: &Mallory) {
+    let sandbox = mallory.0;
+    let victims =
+        |namespace: &str, name: &str| sandbox.get(&["net-attach-def", "-n", namespace, name]).unwrap();
+    let (layer3, layer2) = (victims("victim", "victim"), victims("victim2", "lan"));
+    let config =
+        |nad: &Value| -> Value { serde_json::from_str(nad["spec"]["config"].as_str().unwrap()).unwrap() };
+    let into3 = nad("into3", &config(&layer3), json!({}));
+    mallory.may_not_create("an attachment", &into3, "forbidden");
+    let rename = format!("--patch={}", json!({"spec": {"config": layer2["spec"]["config"]}}));
+    mallory.is_refused(
+        &["patch", "net-attach-def", "-n", "mallory", "own", "--type=merge", &rename],
+        "forbidden",
+    );
+
+    let resource = "--resource=network-attachment-definitions.k8s.cni.cncf.io";
+    sandbox.kubectl(&["create", "role", "generous", "-n", "mallory", "--verb=*", resource]).unwrap();
+    sandbox
+        .kubectl(&["create", "rolebinding", "generous", "-n", "mallory", "--role=generous", "--user=mallory"])
+        .unwrap();
+    let allowed = || Ok(mallory.tries(&["get", "net-attach-def", "-n", "mallory"], "").ok());
+    sandbox.wait_for("the generous role to count", allowed).unwrap();
+
+    let only = "only the cluster manager of Causeway writes";
+    for stolen in [&layer3, &layer2] {
+        let meta =
+            json!({"annotations": stolen["metadata"]["annotations"], "labels": stolen["metadata"]["labels"]});
+        mallory.may_not_create(
+            "an attachment with the victim's numbers",
+            &nad("into", &config(stolen), meta),
+            only,
+        );
+    }
+    named_like_the_victims(mallory, &config(&layer3), &config(&layer2));
+    owned_by_the_victim(mallory, &layer3, &config(&layer3));
+    his_own_attachment(mallory, &layer2);
+}
+
+/// Attachments that name the victim's networks in all forms. Each is told, and pods cannot use it.
+fn named_like_the_victims(mallory: &Mallory, layer3: &Value, layer2: &Value) {
+    let as_own = |config: &Value, name: &str, role: &str| {
+        let mut config = config.clone();
+        config["netAttachDefName"] = format!("mallory/{name}").into();
+        config["role"] = role.into();
+        config
+    };
+    let list = json!({"cniVersion": "1.1.0", "name": layer2["name"], "plugins": [as_own(layer2, "list", "secondary")]});
+    let label = json!({"labels": {"k8s.ovn.org/user-defined-network": ""}});
+    let nads = [
+        nad("copy", layer3, json!({})),
+        nad("primary3", &as_own(layer3, "primary3", "primary"), json!({})),
+        nad("second3", &as_own(layer3, "second3", "secondary"), label.clone()),
+        nad("primary2", &as_own(layer2, "primary2", "primary"), label),
+        nad("second2", &as_own(layer2, "second2", "secondary"), json!({})),
+        nad("list", &list, json!({})),
+    ];
+    mallory.creates(&json!({"apiVersion": "v1", "kind": "List", "items": nads})).unwrap();
+    for nad in &nads {
+        println!(
+            "NAD {}: {}",
+            nad["metadata"]["name"],
+            mallory.wait_said(&nad["metadata"], "Failed to parse network config")
+        );
+    }
+    let pods: Vec<(Value, &str)> = nads
+        .iter()
+        .map(|nad| {
+            let name = nad["metadata"]["name"].as_str().unwrap();
+            let wish = json!({"k8s.v1.cni.cncf.io/networks": name});
+            (pod("mallory", &format!("with-{name}"), "n1", &wish), "NAD mallory/")
+        })
+        .collect();
+    mallory.pods_are_told(&pods);
+    for nad in &nads {
+        let name = nad["metadata"]["name"].as_str().unwrap();
+        let there = mallory.0.get(&["net-attach-def", "-n", "mallory", name]).unwrap();
+        assert_eq!(there["metadata"]["annotations"], Value::Null, "{there:#}");
+        mallory.tries(&["delete", "net-attach-def", "-n", "mallory", name], "").unwrap();
+    }
+}
+
+/// An attachment that says the victim's network controls it is taken away.
+fn owned_by_the_victim(mallory: &Mallory, stolen: &Value, config: &Value) {
+    let meta = json!({"ownerReferences": stolen["metadata"]["ownerReferences"], "labels": stolen["metadata"]["labels"]});
+    for name in ["victim", "another"] {
+        mallory.creates(&nad(name, config, meta.clone())).unwrap();
+        let gone = || {
+            Ok(mallory.tries(&["get", "net-attach-def", "-n", "mallory", name], "").is_err().then_some(()))
+        };
+        mallory.0.wait_for("a forged attachment to go", gone).unwrap();
+        println!("NAD mallory/{name}, controlled by the victim's network: taken away");
+    }
+}
+
+/// The attachment of his own network: what he changes is changed back, what is managed he cannot change.
+fn his_own_attachment(mallory: &Mallory, stolen: &Value) {
+    let own = || mallory.0.get(&["net-attach-def", "-n", "mallory", "own"]).unwrap();
+    let before = own();
+    let patch = |patch: Value| {
+        let patch = format!("--patch={patch}");
+        mallory.tries(&["patch", "net-attach-def", "-n", "mallory", "own", "--type=merge", &patch], "")
+    };
+    let only = "only the cluster manager of Causeway writes";
+    let annotations = &stolen["metadata"]["annotations"];
+    refused("the victim's numbers", patch(json!({"metadata": {"annotations": annotations}})), only);
+    refused("no numbers", patch(json!({"metadata": {"annotations": null}})), only);
+    for (what, change) in [
+        ("the victim's configuration", json!({"spec": {"config": stolen["spec"]["config"]}})),
+        ("no configuration", json!({"spec": {"config": "{}"}})),
+        ("no label, no finalizer", json!({"metadata": {"labels": null, "finalizers": null}})),
+    ] {
+        println!("{what} on mallory/own: {}", patch(change).unwrap());
+        let restored = || {
+            let now = own();
+            let same = |key: &str| now["metadata"][key] == before["metadata"][key];
+            let whole = ["annotations", "labels", "finalizers"].into_iter().all(same)
+                && now["spec"] == before["spec"];
+            Ok(whole.then_some(()))
+        };
+        mallory.0.wait_for("the attachment to be as it was", restored).unwrap();
+    }
+}
+
+/// A pod's addresses and MAC on a network, as the cluster manager gave them.
+struct Held {
+    v4: String,
+    v6: String,
+    mac: String,
+}
+
+fn held(sandbox: &Sandbox, pod: &str, network: &str) -> Held {
+    let object = sandbox.pod(pod).object().unwrap();
+    let all: Value =
+        serde_json::from_str(object["metadata"]["annotations"][POD_NETWORKS].as_str().unwrap()).unwrap();
+    let entry = &all[network];
+    let address = |place: usize| {
+        let text = entry["ip_addresses"][place].as_str().unwrap();
+        text.split('/').next().unwrap().to_owned()
+    };
+    Held { v4: address(0), v6: address(1), mac: entry["mac_address"].as_str().unwrap().to_owned() }
+}
+
+impl Mallory {
+    fn shell(&self, pod: &str, script: &str) -> Result<String, String> {
+        let (namespace, name) = pod.split_once('/').unwrap();
+        self.tries(&["exec", "-n", namespace, name, "--", "sh", "-c", script], "")
+    }
+
+    /// Asks addresses at once, by echo and by connection, after a preparation that must succeed and is undone afterwards.
+    fn reaches(&self, pod: &str, prepare: &str, undo: &str, source: &str, targets: &[&str]) -> Vec<String> {
+        let asked: String = targets
+            .iter()
+            .map(|target| {
+                format!(
+                    "(ping -c2 -i0.3 -W1 -I {source} {target} >/dev/null 2>&1 && echo {target} echo) </dev/null 2>/dev/null &\n\
+                     (curl -sg -m2 --interface {source} http://{}:8080/hostname >/dev/null && echo {target} connection) </dev/null 2>/dev/null &\n",
+                    if target.contains(':') { format!("[{target}]") } else { (*target).to_owned() },
+                )
+            })
+            .collect();
+        let script = format!("set -e\n{prepare}\nset +e\n{asked}wait\n{undo}");
+        let said = self.shell(pod, &script).unwrap_or_else(|error| panic!("{pod}: {script}: {error}"));
+        println!(
+            "{pod}: {prepare:?} from {source} to {targets:?}: {}",
+            if said.is_empty() { "nobody answers" } else { &said }
+        );
+        said.lines().map(str::to_owned).collect()
+    }
+
+    fn reaches_nobody(&self, pod: &str, prepare: &str, undo: &str, source: &str, targets: &[&str]) {
+        assert_eq!(self.reaches(pod, prepare, undo, source, targets), [""; 0], "{pod}: {prepare}");
+    }
+}
+
+/// On his own network he has what he was given: not his neighbour's address or MAC, not the gateway's.
+fn his_own_interface_is_his_alone(mallory: &Mallory) {
+    let [m1, m2, m3] =
+        ["m1", "m2", "m3"].map(|name| held(mallory.0, &format!("mallory/{name}"), "mallory/own"));
+    let w2 = held(mallory.0, "victim2/w2", "victim2/lan");
+    let v1 = held(mallory.0, "victim/v1", "victim/victim");
+    let everybody = mallory.reaches("mallory/m1", "", "", "ovn-udn1", &[&m2.v4, &m2.v6, &m3.v4, &m3.v6]);
+    assert_eq!(everybody.len(), 8, "he reaches his own: {everybody:?}");
+    mallory.reaches_nobody("mallory/m1", "", "", "ovn-udn1", &[&v1.v4, &v1.v6]);
+
+    let others = [m3.v4.as_str(), &m3.v6, &v1.v4, &v1.v6];
+    for source in [m2.v4.as_str(), "10.72.0.1", "10.72.0.2", &v1.v4, "10.72.200.9", "10.244.0.2"] {
+        let (add, remove) = address_commands(source, "32", "ovn-udn1");
+        mallory.reaches_nobody("mallory/m1", &add, &remove, source, &[others[0], others[2]]);
+    }
+    for source in [m2.v6.as_str(), "fd72::1", &v1.v6, "fd72::dead"] {
+        let (add, remove) = address_commands(source, "128", "ovn-udn1");
+        mallory.reaches_nobody("mallory/m1", &add, &remove, source, &[others[1], others[3]]);
+    }
+    // A veth takes another MAC while it is up, so its routes stay.
+    for mac in [m2.mac.as_str(), "0a:58:0a:48:00:01", w2.mac.as_str(), "02:11:22:33:44:55"] {
+        if mac == m1.mac {
+            continue;
+        }
+        let set = |mac: &str| format!("ip link set ovn-udn1 address {mac}");
+        mallory.reaches_nobody("mallory/m1", &set(mac), &set(&m1.mac), "ovn-udn1", &others);
+    }
+    let back = mallory.reaches("mallory/m1", "", "", "ovn-udn1", &[&m2.v4, &m2.v6, &m3.v4, &m3.v6]);
+    assert_eq!(back.len(), 8, "he reaches his own again: {back:?}");
+    let learned =
+        mallory.shell("mallory/m3", "ping -c1 -W2 10.72.0.1 >/dev/null; ip neigh show 10.72.0.1").unwrap();
+    println!("mallory/m3 knows {learned}");
+    assert!(learned.contains("lladdr 0a:58:0a:48:00:01"), "{learned}");
+}
+
+fn address_commands(address: &str, length: &str, device: &str) -> (String, String) {
+    let nodad = if address.contains(':') { " nodad" } else { "" };
+    let add = format!("ip addr add {address}/{length} dev {device}{nodad}");
+    (add, format!("ip addr del {address}/{length} dev {device}"))
+}
+
+/// A node's addresses: of the machine, and of its management port.
+fn node_addresses(sandbox: &Sandbox, node: &str) -> (Vec<String>, [String; 2], String) {
+    let object = sandbox.get(&["node", node]).unwrap();
+    let addresses = object["status"]["addresses"].as_array().unwrap().iter();
+    let own =
+        addresses.filter(|a| a["type"] == "InternalIP").map(|a| a["address"].as_str().unwrap().to_owned());
+    let links = sandbox.exec(node, &["ip", "-json", "addr", "show", "ovn-k8s-mp0"]).unwrap();
+    let link: Value = serde_json::from_str(&links).unwrap();
+    let of = |family: &str| {
+        let all = link[0]["addr_info"].as_array().unwrap().iter();
+        let mut all = all.filter(|a| a["family"] == family && a["scope"] == "global");
+        all.next().unwrap()["local"].as_str().unwrap().to_owned()
+    };
+    (own.collect(), [of("inet"), of("inet6")], link[0]["address"].as_str().unwrap().to_owned())
+}
+
+/// `eth0` of a pod with a primary network: nothing leaves it, whatever address, MAC or route he sets.
+fn the_locked_interface(mallory: &Mallory) {
+    let sandbox = mallory.0;
+    let (mut nodes, management, management_mac) = node_addresses(sandbox, "n1");
+    nodes.extend(node_addresses(sandbox, "n2").0);
+    let (m1, m3) = (held(sandbox, "mallory/m1", "default"), held(sandbox, "mallory/m3", "default"));
+    let (p1, p2) =
+        (held(sandbox, "mallory-plain/p1", "default"), held(sandbox, "mallory-plain/p2", "default"));
+    let v1 = held(sandbox, "victim/v1", "default");
+    let mut targets =
+        vec![&management[0], &management[1], &v1.v4, &v1.v6, &m3.v4, &m3.v6, &p1.v4, &p1.v6, &p2.v4, &p2.v6];
+    targets.extend(&nodes);
+    let targets: Vec<&str> = targets.into_iter().map(String::as_str).collect();
+    mallory.reaches_nobody("mallory/m1", "", "", "eth0", &targets);
+    mallory.reaches_nobody("mallory/m1", "", "", "ovn-udn1", &targets);
+
+    let (v4, v6): (Vec<&str>, Vec<&str>) = targets.iter().partition(|target| !target.contains(':'));
+    for (source, length, targets) in [
+        (&management[0], "32", &v4),
+        (&p1.v4, "32", &v4),
+        (&v1.v4, "32", &v4),
+        (&management[1], "128", &v6),
+        (&p1.v6, "128", &v6),
+    ] {
+        let (add, remove) = address_commands(source, length, "eth0");
+        // Who has the address himself hears himself.
+        let others: Vec<&str> = targets.iter().copied().filter(|target| target != source).collect();
+        mallory.reaches_nobody("mallory/m1", &add, &remove, source, &others);
+    }
+    // The node's own addresses and everything else, through the management port.
+    let route = |verb: &str| {
+        let routes =
+            v4.iter().filter(|target| **target != management[0]).map(|target| (target, &management[0]));
+        let routes = routes.chain(
+            v6.iter().filter(|target| **target != management[1]).map(|target| (target, &management[1])),
+        );
+        routes
+            .map(|(target, via)| format!("ip route {verb} {target} via {via} dev eth0 onlink\n"))
+            .collect::<String>()
+    };
+    mallory.reaches_nobody("mallory/m1", &route("replace"), &route("del"), "eth0", &targets);
+    let set = |mac: &str| format!("ip link set eth0 address {mac}");
+    mallory.reaches_nobody("mallory/m1", &set(&management_mac), &set(&m1.mac), "eth0", &targets);
+}
+
+/// A pod of the default network tries to pass for the node, whom the victim's locked interface listens to.
+fn from_the_default_network(mallory: &Mallory) {
+    let sandbox = mallory.0;
+    let (_, management, management_mac) = node_addresses(sandbox, "n1");
+    let p1 = held(sandbox, "mallory-plain/p1", "default");
+    let p2 = held(sandbox, "mallory-plain/p2", "default");
+    let everybody = mallory.reaches("mallory-plain/p1", "", "", "eth0", &[&p2.v4, &p2.v6]);
+    assert_eq!(everybody.len(), 4, "he reaches his own: {everybody:?}");
+    let locked = ["victim/v1", "victim/v2", "victim2/w1"].map(|pod| held(sandbox, pod, "default"));
+    let inner = [held(sandbox, "victim/v1", "victim/victim"), held(sandbox, "victim2/w1", "victim2/lan")];
+    let all = || locked.iter().chain(&inner);
+    let (v4, v6): (Vec<&str>, Vec<&str>) = all().map(|held| (held.v4.as_str(), held.v6.as_str())).unzip();
+    let targets = [v4.as_slice(), &v6].concat();
+    mallory.reaches_nobody("mallory-plain/p1", "", "", "eth0", &targets);
+    for (source, length, targets) in [(&management[0], "32", &v4), (&management[1], "128", &v6)] {
+        let (add, remove) = address_commands(source, length, "eth0");
+        mallory.reaches_nobody("mallory-plain/p1", &add, &remove, source, targets);
+        let mac = |mac: &str| format!("ip link set eth0 address {mac}");
+        let (add, remove) =
+            (format!("{add}\n{}", mac(&management_mac)), format!("{}\n{remove}", mac(&p1.mac)));
+        mallory.reaches_nobody("mallory-plain/p1", &add, &remove, source, targets);
+    }
+    let route = |verb: &str| {
+        let v4 = v4
+            .iter()
+            .map(|target| format!("ip route {verb} {target} via {} dev eth0 onlink\n", management[0]));
+        let v6 = v6
+            .iter()
+            .map(|target| format!("ip route {verb} {target} via {} dev eth0 onlink\n", management[1]));
+        v4.chain(v6).collect::<String>()
+    };
+    mallory.reaches_nobody("mallory-plain/p1", &route("replace"), &route("del"), "eth0", &targets);
+    let back = mallory.reaches("mallory-plain/p1", "", "", "eth0", &[&p2.v4, &p2.v6]);
+    assert_eq!(back.len(), 4, "he reaches his own again: {back:?}");
 }
