@@ -82,13 +82,16 @@ impl Manager {
                 format!("the namespace asks for a user-defined network, and they are switched off ({flag})");
             return Err(Refusal::told(Trouble::new("FeatureDisabled", message), wait()));
         }
+        // A pod never moves: whatever its primary network is, and whether it is still there, it gets no other.
+        if current.0.values().any(|entry| entry.role == Some(PodRole::Primary)) {
+            return Ok(Vec::new());
+        }
         let (nad, network) = self
-            .held_primary(current)
-            .or_else(|| self.primary_of(namespace).map(|(nad, network)| (nad.clone(), network.clone())))
+            .primary_of(namespace)
+            .map(|(nad, network)| (nad.clone(), network.clone()))
             .ok_or_else(|| Refusal::told(invalid_primary_network(namespace.as_str()), wait()))?;
         let state = self.networks.all.get(&network).ok_or_else(|| Refusal::silent(Wait::Nad(nad.clone())))?;
-        let held = current.0.keys().any(|attachment| matches!(attachment, Attachment::Nad(_)));
-        if state.going && !held {
+        if state.going {
             let message = format!("network {network} is being deleted: it takes no more pods");
             return Err(Refusal::told(Trouble::new("NetworkDeleting", message), wait()));
         }
@@ -103,18 +106,6 @@ impl Manager {
                 asked,
             },
         ])
-    }
-
-    /// The primary network that the pod has already: a pod never moves.
-    fn held_primary(&self, current: &PodNetworks) -> Option<(ObjectKey, NetworkName)> {
-        current.0.iter().find_map(|(attachment, entry)| {
-            let Attachment::Nad(key) = attachment else { return None };
-            let nad = object_key(key).filter(|_| entry.role == Some(PodRole::Primary))?;
-            match &self.nads.all.get(&nad)?.verdict {
-                Verdict::Accepted(network) => Some((nad, network.clone())),
-                _ => None,
-            }
-        })
     }
 
     fn asked_of_default(&self, request: Option<DefaultNetworkRequest>) -> Result<Asked, Refusal> {

@@ -69,3 +69,38 @@ impl Flags {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn parse(arguments: &[&str]) -> Flags {
+        Command::try_parse_from(["test"].iter().chain(arguments)).unwrap().flags
+    }
+
+    #[test]
+    fn everything_needed_is_on() {
+        let config = parse(&[]).config();
+        assert_eq!(config.features, Features::default());
+        assert_eq!(config.features.without_networks(), None);
+        assert!(config.cluster.persistent_ips);
+        assert!(parse(&[]).leader_elect);
+    }
+
+    #[test]
+    fn flags_switch_on_and_off_with_and_without_a_value() {
+        let off = parse(&["--enable-network-segmentation=false", "--enable-multi-network"]);
+        assert_eq!(off.config().features.without_networks(), Some("--enable-network-segmentation=false"));
+        let quiet = ["--enable-dynamic-udn-allocation=false", "--udn-deletion-grace-period=120s"];
+        assert_eq!(parse(&quiet).without_effect(), None);
+        assert!(parse(&["--enable-dynamic-udn-allocation"]).without_effect().is_some());
+    }
+}

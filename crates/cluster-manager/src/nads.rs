@@ -158,11 +158,11 @@ impl Manager {
             if let Verdict::Accepted(network) = &before {
                 self.detach(key, network);
             }
-            if let Verdict::Accepted(network) = &verdict {
-                self.attach(key, network);
-            }
             if let Some(nad) = self.nads.all.get_mut(key) {
                 nad.verdict = verdict.clone();
+            }
+            if let Verdict::Accepted(network) = &verdict {
+                self.attach(key, network);
             }
             self.look_around(key, controller.as_deref());
         }
@@ -191,6 +191,7 @@ impl Manager {
             self.quarantine(network);
             self.unregister(network);
             self.release_numbers(network);
+            self.forget_holds(key);
         }
     }
 

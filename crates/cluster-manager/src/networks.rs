@@ -138,12 +138,14 @@ impl Manager {
         if let Some(state) = self.networks.all.remove(name) {
             self.networks.by_id.remove(&state.id);
             self.pods.pools.drop_network(state.id);
+            state.nads.iter().for_each(|nad| self.forget_holds(nad));
+            self.wake_network(state.id);
             self.dirty.nads.extend(state.nads);
         }
     }
 
     /// Pods that wait for an address of the network are tried again.
-    fn wake_network(&mut self, id: NetworkId) {
+    pub(crate) fn wake_network(&mut self, id: NetworkId) {
         let first = Wait::Pool(PoolKey { network: id, node: None });
         let waits: Vec<Wait> = self
             .pods

@@ -98,6 +98,7 @@ impl Manager {
         // The lowest id is given out first, so a node that had none may have one now.
         let without = self.nodes.all.keys().filter(|name| self.nodes.ids.id_of(name).is_none());
         self.dirty.nodes.extend(without.cloned().collect::<Vec<_>>());
+        self.wake_pods_of(name);
         self.expire_numbers();
         self.short_networks();
     }

@@ -129,10 +129,27 @@ impl Manager {
         }
     }
 
-    /// Pods that use an attachment which has become a network take up what they have there.
+    /// Pods that use an attachment which has become a network take up what they have there, the oldest first, and
+    /// before anybody gets something new.
     pub(crate) fn adopt_users(&mut self, nad: &ObjectKey) {
-        let users = self.pods.users.get(nad).cloned().unwrap_or_default();
-        self.dirty.pods.extend(users);
+        let users = self.pods.users.get(nad).into_iter().flatten();
+        let mut by_age: Vec<(i64, ObjectKey)> =
+            users.filter_map(|pod| Some((self.pods.all.get(pod)?.record.created, pod.clone()))).collect();
+        by_age.sort();
+        for (_, pod) in by_age {
+            // Whoever cannot keep an address is told when it is settled.
+            let _told_later = self.adopt(&pod);
+            self.dirty.pods.insert(pod);
+        }
+    }
+
+    /// What pods have on an attachment is in no pool any more: its network is gone. Should it come back, they take it up anew.
+    pub(crate) fn forget_holds(&mut self, nad: &ObjectKey) {
+        for pod in self.pods.users.get(nad).into_iter().flatten() {
+            if let Some(state) = self.pods.all.get_mut(pod) {
+                state.holds.retain(|attachment, _| nad_of(attachment).as_ref() != Some(nad));
+            }
+        }
     }
 
     /// Takes up what the pod's annotation says, and gives nothing new.
@@ -383,6 +400,15 @@ impl Manager {
     pub(crate) fn wake(&mut self, wait: &Wait) {
         let pods = self.pods.waiting.get(wait).into_iter().flatten();
         self.dirty.pods.extend(pods.map(|(_, pod)| pod.clone()).collect::<Vec<_>>());
+    }
+
+    /// Pods of the node that wait for anything are tried again.
+    pub(crate) fn wake_pods_of(&mut self, node: &NodeName) {
+        let waiting = self.pods.waiting.values().flatten().map(|(_, pod)| pod);
+        let here = |pod: &&ObjectKey| {
+            self.pods.all.get(*pod).is_some_and(|state| state.record.node.as_ref() == Some(node))
+        };
+        self.dirty.pods.extend(waiting.filter(here).cloned().collect::<Vec<_>>());
     }
 
     /// As many are tried again as there are places: many may wait.

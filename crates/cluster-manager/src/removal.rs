@@ -40,8 +40,11 @@ impl Manager {
     /// The object is to go: first its pods, then the record of its numbers, then its attachments, then itself.
     pub(crate) fn take_away(&mut self, key: &OwnerKey) -> Report {
         self.keep_running(key);
-        if let Some(state) = self.networks.all.get_mut(&key.network()) {
+        if let Some(state) = self.networks.all.get_mut(&key.network()).filter(|state| !state.going) {
             state.going = true;
+            let id = state.id;
+            // Who waits for an address here waits for another network now.
+            self.wake_network(id);
         }
         let owner = &self.owners.all[key];
         let mine: BTreeSet<ObjectKey> = self.nads.controlled.get(&owner.uid).cloned().unwrap_or_default();

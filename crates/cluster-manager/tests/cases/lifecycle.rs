@@ -291,3 +291,45 @@ fn a_switched_off_feature_is_said() {
         "a pod that asks for isolation is not wired without it"
     );
 }
+
+/// A pod that waits for an address of a network that goes is served by the next one.
+#[test]
+fn who_waits_is_served_by_the_next_network() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tenant("ns");
+    world.nad("ns/n1", &PRIMARY.replace("/24", "/29"));
+    for name in ["a", "b", "c", "d", "waits"] {
+        world.pod(&format!("ns/{name}"), "n1");
+    }
+    assert_eq!(world.networks("ns/waits"), Value::Null);
+    world.delete(NAD, "ns/n1");
+    world.layer2("ns/u1", &["10.0.0.0/24"]);
+    assert_eq!(world.address("ns/waits", "ns/u1"), "10.0.0.3/24");
+}
+
+/// A pod never moves: the network that it was wired to is gone, and it gets no other one beside it.
+#[test]
+fn a_pod_never_moves() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tenant("ns");
+    world.nad("ns/n1", PRIMARY);
+    world.pod("ns/pod", "n1");
+    let before = world.networks("ns/pod");
+    world.delete(NAD, "ns/n1");
+    world.layer2("ns/u1", &["10.0.0.0/24"]);
+    assert_eq!(world.networks("ns/pod"), before);
+}
+
+/// An attachment that comes back finds its pods with the addresses that they have, before anybody else gets them.
+#[test]
+fn an_attachment_that_comes_back_finds_its_pods() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tenant("ns");
+    world.nad("ns/n1", PRIMARY);
+    world.pod("ns/old", "n1");
+    world.delete(NAD, "ns/n1");
+    world.pod("ns/a-new", "n1");
+    world.nad("ns/n1", PRIMARY);
+    assert_eq!(world.address("ns/old", "ns/n1"), "10.9.0.3/24");
+    assert_eq!(world.address("ns/a-new", "ns/n1"), "10.9.0.4/24");
+}

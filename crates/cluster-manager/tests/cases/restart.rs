@@ -137,13 +137,36 @@ fn k010_equal_ages() {
 /// One thing that happens in a cluster.
 #[derive(Clone, Debug)]
 enum Happens {
-    Pod { namespace: u8, name: u8, node: u8 },
-    Finishes { namespace: u8, name: u8 },
-    Goes { namespace: u8, name: u8 },
-    Network { namespace: u8 },
-    NetworkGoes { namespace: u8 },
-    Selected { namespace: u8, yes: bool },
-    Node { node: u8 },
+    Pod {
+        namespace: u8,
+        name: u8,
+        node: u8,
+    },
+    Finishes {
+        namespace: u8,
+        name: u8,
+    },
+    Goes {
+        namespace: u8,
+        name: u8,
+    },
+    Network {
+        namespace: u8,
+    },
+    NetworkGoes {
+        namespace: u8,
+    },
+    /// A primary network written by hand comes, or goes.
+    ByHand {
+        namespace: u8,
+    },
+    Selected {
+        namespace: u8,
+        yes: bool,
+    },
+    Node {
+        node: u8,
+    },
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -154,6 +177,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         2 => (namespace.clone(), name).prop_map(|(namespace, name)| Happens::Goes { namespace, name }),
         2 => namespace.clone().prop_map(|namespace| Happens::Network { namespace }),
         1 => namespace.clone().prop_map(|namespace| Happens::NetworkGoes { namespace }),
+        1 => namespace.clone().prop_map(|namespace| Happens::ByHand { namespace }),
         1 => (namespace, any::<bool>()).prop_map(|(namespace, yes)| Happens::Selected { namespace, yes }),
         1 => node.prop_map(|node| Happens::Node { node }),
     ]
@@ -185,6 +209,16 @@ fn play(world: &mut World, happens: &Happens) {
         }
         Happens::NetworkGoes { namespace } => {
             world.delete(Kind::UserDefinedNetwork, &format!("t{namespace}/net"))
+        }
+        Happens::ByHand { namespace } => {
+            let path = format!("t{namespace}/hand");
+            let name = format!("hand{namespace}");
+            let config = json!({"type": "ovn-k8s-cni-overlay", "name": name, "topology": "layer2", "role": "primary", "subnets": "10.9.0.0/29"});
+            if world.has_nad(&path) {
+                world.delete(Kind::NetworkAttachmentDefinition, &path);
+            } else {
+                world.nad(&path, &config.to_string());
+            }
         }
         Happens::Selected { namespace, yes } => {
             let team = if *yes { json!("x") } else { Value::Null };
@@ -226,7 +260,7 @@ fn check(world: &World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// After any history, another manager finds everything as it should be, whatever order it sees things in: it writes
     /// nothing, and goes on giving out what nobody has.
