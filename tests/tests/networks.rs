@@ -6,6 +6,7 @@ use causeway_sandbox::harness::{Probe, Sandbox};
 use causeway_tests::shared;
 
 const NETWORKS: &str = include_str!("manifests/networks.yaml");
+const DEPLOYMENT: &str = include_str!("manifests/deployment.yaml");
 
 /// Each pod with its node and its network. The name is what tells twins apart.
 const PODS: [(&str, &str, &str); 14] = [
@@ -66,6 +67,27 @@ fn islands_are_islands() {
     twins_have_the_same_addresses(sandbox);
     a_layer2_gateway_is_one(sandbox);
     networks_are_told_at_a_glance(sandbox);
+    a_pod_of_a_network_is_started_anew_when_it_is_not_live(sandbox);
+}
+
+/// The kubelet's liveness probe gets in, so it can tell when nobody answers (readiness probes have passed for all pods).
+fn a_pod_of_a_network_is_started_anew_when_it_is_not_live(sandbox: &Sandbox) {
+    // The first process of a container cannot be stopped from inside, so the server is its child.
+    let shell =
+        "command: [sh, -c, 'ln -s /agnhost /tmp/stopme; /tmp/stopme netexec --http-port=8080; exit 0']";
+    let live = DEPLOYMENT.replace("readinessProbe:", &format!("{shell}\n        readinessProbe:"));
+    sandbox.kubectl_with(&["apply", "--server-side", "--namespace=green", "-f", "-"], &live).unwrap();
+    sandbox.kubectl(&["rollout", "status", "--namespace=green", "deployment/web", "--timeout=120s"]).unwrap();
+    let pods = sandbox.get(&["pods", "--namespace=green", "-l", "app=web"]).unwrap();
+    let name = format!("green/{}", pods["items"][0]["metadata"]["name"].as_str().unwrap());
+    let pod = sandbox.pod(&name);
+    pod.exec(&["sh", "-c", "kill -STOP $(pgrep -o stopme)"]).unwrap();
+    let restarted = || {
+        let object = pod.object()?;
+        Ok(object["status"]["containerStatuses"][0]["restartCount"].as_u64().filter(|count| *count > 0))
+    };
+    sandbox.wait_for("a restart of the container", restarted).unwrap();
+    sandbox.kubectl(&["delete", "deployment", "--namespace=green", "web", "--timeout=120s"]).unwrap();
 }
 
 /// The address that the kubelet probes is nobody else's way in or out (udn-ovn-cases E11, E14).

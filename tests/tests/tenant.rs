@@ -19,6 +19,8 @@ const OWN: [(&str, &str, &str); 5] = [
     ("mallory-plain", "p2", "n2"),
 ];
 const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
+/// What the API server says of what his role does not have.
+const FORBIDDEN: &str = r#"is forbidden: User "mallory" cannot "#;
 const DEFAULT_NETWORK: &str = "v1.multus-cni.io/default-network";
 
 /// The attacker at his keyboard.
@@ -27,11 +29,14 @@ struct Mallory(&'static Sandbox);
 impl Mallory {
     fn tries(&self, words: &[&str], input: &str) -> Result<String, String> {
         let words = [&["--as=mallory"], words].concat();
-        self.0.kubectl_with(&words, input).map_err(|error| error.to_string())
+        // What kubectl said, without the command line.
+        let said =
+            |error: String| error.split_once("` failed: ").map_or(error.clone(), |(_, said)| said.to_owned());
+        self.0.kubectl_with(&words, input).map_err(|error| said(error.to_string()))
     }
 
     fn creates(&self, object: &Value) -> Result<String, String> {
-        self.tries(&["create", "-f", "-"], &object.to_string())
+        self.tries(&["create", "--validate=ignore", "-f", "-"], &object.to_string())
     }
 
     fn is_refused(&self, words: &[&str], because: &str) {
@@ -81,7 +86,7 @@ fn refused(what: &str, answer: Result<String, String>, because: &str) {
     match answer {
         Ok(done) => panic!("{what} was let through: {done}"),
         Err(said) => {
-            println!("{what}: {said}");
+            println!("{}: {said}", what.chars().take(100).collect::<String>());
             assert!(said.contains(because), "{what} was refused, but not because of {because:?}: {said}");
         }
     }
@@ -195,7 +200,7 @@ fn victims_objects(sandbox: &Sandbox) -> Vec<Value> {
 
 /// Objects that his role does not reach: other namespaces, the cluster's objects, the machinery's.
 fn what_is_not_his_is_not_his(mallory: &Mallory) {
-    let forbidden = "forbidden";
+    let forbidden = FORBIDDEN;
     let victims = udn("victim2", "other", "Secondary", "10.99.0.0/16");
     mallory.may_not_create("a network in the victim's namespace", &victims, forbidden);
     let mut cluster_wide = udn("", "wide", "Primary", "10.99.0.0/16");
@@ -324,7 +329,7 @@ fn annotations_of_pods(mallory: &Mallory) {
     for patch in [&patch, &gone] {
         mallory.is_refused(&["patch", "pod", "-n", "mallory", "m1", patch], only);
     }
-    mallory.is_refused(&["patch", "pod", "-n", "mallory", "m1", "--subresource=status", &patch], "forbidden");
+    mallory.is_refused(&["patch", "pod", "-n", "mallory", "m1", "--subresource=status", &patch], FORBIDDEN);
     let status = r#"--patch={"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}"#;
     mallory.is_refused(
         &["patch", "pod", "-n", "mallory", "m1", status],
@@ -332,7 +337,7 @@ fn annotations_of_pods(mallory: &Mallory) {
     );
     let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"namespace": "mallory", "name": "m1", "annotations": forged},
         "target": {"kind": "Node", "name": "n1"}});
-    mallory.may_not_create("a binding with the victim's addresses", &binding, "forbidden");
+    mallory.may_not_create("a binding with the victim's addresses", &binding, FORBIDDEN);
     by_somebody_elses_hand(mallory, &forged);
 
     let own = sandbox.pod("mallory/m2").object().unwrap();
@@ -376,14 +381,14 @@ fn annotations_of_pods(mallory: &Mallory) {
 
 /// Pods of his that controllers create are under the same rule.
 fn by_somebody_elses_hand(mallory: &Mallory, forged: &Value) {
-    let mut template = pod("mallory", "any", "n1", forged);
-    template["metadata"] = json!({"labels": {"app": "forged"}, "annotations": forged});
-    let deployment = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"namespace": "mallory", "name": "forged"},
+    let metadata = json!({"labels": {"app": "forged"}, "annotations": forged});
+    let template = json!({"metadata": metadata, "spec": pod("mallory", "any", "n1", forged)["spec"]});
+    let replica_set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"namespace": "mallory", "name": "forged"},
         "spec": {"selector": {"matchLabels": {"app": "forged"}}, "template": template}});
-    mallory.creates(&deployment).unwrap();
+    mallory.creates(&replica_set).unwrap();
     println!(
         "a replica set: {}",
-        mallory.wait_said(&deployment["metadata"], "only the cluster manager of Causeway writes")
+        mallory.wait_said(&replica_set["metadata"], "only the cluster manager of Causeway writes")
     );
     mallory.tries(&["delete", "replicaset", "-n", "mallory", "forged"], "").unwrap();
 }
@@ -418,7 +423,7 @@ fn attachments(mallory: &Mallory) {
     let config =
         |nad: &Value| -> Value { serde_json::from_str(nad["spec"]["config"].as_str().unwrap()).unwrap() };
     let into3 = nad("into3", &config(&layer3), json!({}));
-    mallory.may_not_create("an attachment", &into3, "forbidden");
+    mallory.may_not_create("an attachment", &into3, FORBIDDEN);
     let rename = format!("--patch={}", json!({"spec": {"config": layer2["spec"]["config"]}}));
     mallory.is_refused(
         &["patch", "net-attach-def", "-n", "mallory", "own", "--type=merge", &rename],

@@ -80,3 +80,46 @@ pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
         "spec": spec,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use causeway_api::intent::ClusterConfig;
+    use causeway_model::zone::ZoneConfig;
+    use causeway_ovn::apply::Options;
+    use causeway_ovn::declare::NORTHBOUND;
+    use causeway_types::NodeId;
+
+    fn zone() -> Zone {
+        let cluster = ClusterConfig::new(vec!["10.244.0.0/16".parse().unwrap()], Vec::new(), NodeId::FIRST);
+        Zone::new(ZoneConfig::new("n1".parse().unwrap(), cluster))
+    }
+
+    #[test]
+    fn slices_become_failures_of_their_network_or_of_the_node() {
+        let of = |slice: &str| {
+            let failure = of_slice(&zone(), &slice.into(), "DatabaseRefused", "no");
+            (failure.subject, failure.name)
+        };
+        assert_eq!(of("network:blue:pod:a:b:"), (FailureSubject::Network, "blue".into()));
+        assert_eq!(of("zone:common:"), (FailureSubject::Node, "n1".into()));
+        assert_eq!(of("Load_Balancer_Group:x"), (FailureSubject::Node, "n1".into()));
+    }
+
+    #[test]
+    fn a_zone_without_trouble_reports_its_epoch_alone() {
+        let engine = Engine::new(&NORTHBOUND, Options::default());
+        let healthy = report(&zone(), &[&engine], 7);
+        let expected = ZoneReportSpec { epoch: 7, ..ZoneReportSpec::default() };
+        let failures: Vec<_> =
+            healthy.failures.iter().filter(|f| f.subject != FailureSubject::Network).collect();
+        assert!(failures.is_empty(), "{failures:?}");
+        assert_eq!((healthy.epoch, healthy.connects), (expected.epoch, expected.connects));
+    }
+
+    #[test]
+    fn a_long_message_is_cut_at_a_character() {
+        let cut = cut(&"ä".repeat(2000));
+        assert!(cut.len() <= LONGEST_MESSAGE && cut.ends_with('…'));
+    }
+}

@@ -128,3 +128,57 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use causeway_api::intent::ClusterConfig;
+    use causeway_types::NodeId;
+
+    fn state() -> State {
+        let cluster = ClusterConfig::new(vec!["10.244.0.0/16".parse().unwrap()], Vec::new(), NodeId::FIRST);
+        State::new(ZoneConfig::new("n1".parse().unwrap(), cluster))
+    }
+
+    /// A kind that is not installed, or may not be listed, is not an empty kind.
+    #[test]
+    fn a_kind_that_cannot_be_listed_keeps_everything_from_being_written() {
+        let mut state = state();
+        for input in [Input::Node(Event::Synced), Input::Namespace(Event::Synced), Input::Pod(Event::Synced)]
+        {
+            assert!(!state.step(input).became_ready);
+        }
+        let effect = state.step(Input::Nad(Event::Unsynced("they are not installed in this cluster".into())));
+        assert!(effect.dirty.is_empty() && !effect.became_ready);
+        assert_eq!((state.is_ready(), state.missing()), (false, Some("not listed yet: nads".into())));
+        assert!(state.step(Input::Nad(Event::Synced)).became_ready);
+        assert_eq!((state.is_ready(), state.missing()), (true, None));
+    }
+
+    /// A watch that breaks later leaves what is known.
+    #[test]
+    fn a_watch_that_breaks_makes_nothing_dirty() {
+        let mut state = state();
+        let all = [
+            Input::Node(Event::Synced),
+            Input::Namespace(Event::Synced),
+            Input::Nad(Event::Synced),
+            Input::Pod(Event::Synced),
+        ];
+        let ready = all.map(|input| state.step(input).became_ready);
+        assert_eq!(ready, [false, false, false, true]);
+        let effect = state.step(Input::Pod(Event::Unsynced("forbidden".into())));
+        assert!(effect.dirty.is_empty() && !effect.became_ready && state.is_ready());
+        assert!(!state.step(Input::Pod(Event::Synced)).became_ready);
+    }
+
+    #[test]
+    fn freed_numbers_are_known_once_they_were_listed() {
+        let mut state = state();
+        assert_eq!(state.freed, None);
+        state.step(Input::Freed(Box::new(Event::Unsynced("forbidden".into()))));
+        assert_eq!(state.freed, None);
+        state.step(Input::Freed(Box::new(Event::Synced)));
+        assert_eq!(state.freed, Some(Reuse::default()));
+    }
+}
