@@ -23,10 +23,14 @@ programs: ## everything that a sandbox needs, and Causeway itself
 
 test: setup lint doc ## everything that must hold before a change goes in, whole clusters included
 	$(call step,tests) cargo test --quiet --workspace
-	@$(MAKE) --no-print-directory e2e
+	$(call step,end to end) $(clusters) --test 'e2e_*' -- --test-threads=1
 
-e2e: programs ## whole clusters in the sandbox, as root (15 minutes)
-	$(call step,end to end) cargo test --quiet --package causeway-tests --features e2e -- --test-threads=1
+e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (15 minutes)
+	$(call step,programs) cargo test --quiet --workspace --no-run
+	$(call step,end to end) $(clusters) --test 'e2e_*' --test 'slow_*' -- --test-threads=1
+
+# The same packages as for all other tests, so that nothing is built twice.
+clusters = cargo test --quiet --workspace --features causeway-tests/e2e
 
 conformance: programs ## Kubernetes' own tests against a sandbox; FOCUS=<regular expression> for others than ours
 	$(call step,set-up) scripts/setup e2e

@@ -186,30 +186,3 @@ fn our_examples_with_pods_work() {
         sandbox.kubectl(&["delete", "-f", folder, "--timeout=180s"]).unwrap();
     }
 }
-
-#[test]
-fn a_node_can_be_cut_off_switched_off_added_and_removed() {
-    let sandbox = shared();
-    let state = |node: &str| {
-        let object = sandbox.get(&["node", node])?;
-        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready");
-        Ok(ready.and_then(|condition| condition["status"].as_str().map(str::to_owned)))
-    };
-    let wait = |node: &str, wanted: &str| {
-        let what = format!("node {node} to have Ready={wanted}");
-        sandbox.wait_for(&what, || Ok(state(node)?.filter(|status| status == wanted))).unwrap();
-    };
-    let node = sandbox.add_node().unwrap();
-    assert_eq!(node, "n4");
-    sandbox.partition(&node, true).unwrap();
-    wait(&node, "Unknown");
-    sandbox.partition(&node, false).unwrap();
-    wait(&node, "True");
-    sandbox.stop_node(&node).unwrap();
-    wait(&node, "Unknown");
-    sandbox.start_node(&node).unwrap();
-    wait(&node, "True");
-    sandbox.remove_node(&node).unwrap();
-    assert!(sandbox.get(&["node", &node]).is_err());
-}
