@@ -157,6 +157,7 @@ fn why_a_network_is_not_rendered() {
     }
 }
 
+/// udn-cases K002: the others are up.
 #[test]
 fn a_node_beyond_the_last_subnet() {
     let mut zone = zone();
