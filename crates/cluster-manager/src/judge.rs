@@ -71,7 +71,8 @@ impl Manager {
         let text = key.to_string();
         let foreign = impersonation(&text, &network.name, None, |name| self.is_taken(name));
         let clash = self.networks.clashes.get(&network.name).cloned();
-        let known = self.networks.all.get(&network.name);
+        // Whoever names somebody else's network must not learn from the answer what that is like.
+        let known = self.networks.all.get(&network.name).filter(|_| foreign.is_none());
         let other = known.and_then(|state| same_network(&text, &state.intent, network));
         let mut problems: Vec<Problem> = foreign.into_iter().chain(clash).chain(other).collect();
         if problems.is_empty() {

@@ -32,6 +32,25 @@ fn a_name_belongs_to_its_object() {
     assert_eq!(world.said.iter().filter(|text| text.starts_with("NetworkAttachmentDefinition")).count(), 3);
 }
 
+/// The answer to a guess at somebody's network is the same whether the guess is right or wrong.
+#[test]
+fn a_refusal_tells_nothing_of_the_network() {
+    let mut world = victim();
+    let there = world.object(NAD, "victim/net")["spec"]["config"].as_str().unwrap().to_owned();
+    world.nad("mallory/guess", &there.replace("victim/net", "mallory/guess"));
+    world.nad(
+        "mallory/wrong",
+        &there.replace("victim/net", "mallory/wrong").replace("10.0.0.0/24", "10.9.0.0/24"),
+    );
+    let told = |name: &str| {
+        format!(
+            "NetworkAttachmentDefinition mallory/{name} InvalidConfig: Failed to parse network config: NAD mallory/{name} names \
+             network victim_net, which belongs to a user-defined network: choose another name"
+        )
+    };
+    assert_eq!(world.said, [told("guess"), told("wrong")]);
+}
+
 /// A name that waits for a namespace to come is lost when the namespace comes, and so is its number.
 #[test]
 fn a_name_cannot_be_taken_in_advance() {
