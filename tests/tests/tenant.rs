@@ -3,8 +3,12 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "tenant/packets.rs"]
+mod packets;
+
 use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
 use causeway_tests::shared;
+use packets::held;
 use serde_json::{Value, json};
 
 const MANIFESTS: &str = include_str!("manifests/tenant.yaml");
@@ -130,12 +134,12 @@ fn a_tenant_stays_on_his_island() {
     what_is_not_his_is_not_his(&mallory);
     networks_of_his_own(&mallory);
     annotations_of_pods(&mallory);
-    everybody_is_where_he_belongs(sandbox);
     attachments(&mallory);
     everybody_is_where_he_belongs(sandbox);
-    his_own_interface_is_his_alone(&mallory);
-    the_locked_interface(&mallory);
-    from_the_default_network(&mallory);
+    packets::his_own_interface_is_his_alone(&mallory);
+    packets::the_locked_interface(&mallory);
+    packets::from_the_default_network(&mallory);
+    probes_of_others(&mallory);
     everybody_is_where_he_belongs(sandbox);
     assert_eq!(victims_objects(sandbox), before);
 }
@@ -143,7 +147,7 @@ fn a_tenant_stays_on_his_island() {
 /// His network has the subnets of the victim's, so that he can have the very same addresses.
 fn settle_in(mallory: &Mallory) {
     let own = udn("mallory", "own", "Primary", "10.72.0.0/16,fd72::/64");
-    let create = || Ok(Some(mallory.creates(&own).unwrap_or_default()));
+    let create = || Ok(mallory.creates(&own).ok());
     mallory.0.wait_for("his role to count", create).unwrap();
     let pods: Vec<Value> = OWN.map(|(namespace, name, node)| pod(namespace, name, node, &json!({}))).into();
     mallory.creates(&json!({"apiVersion": "v1", "kind": "List", "items": pods})).unwrap();
@@ -339,19 +343,16 @@ fn annotations_of_pods(mallory: &Mallory) {
         "target": {"kind": "Node", "name": "n1"}});
     mallory.may_not_create("a binding with the victim's addresses", &binding, FORBIDDEN);
     by_somebody_elses_hand(mallory, &forged);
+    wishes(mallory);
+    a_wish_is_no_right(mallory);
+}
 
-    let own = sandbox.pod("mallory/m2").object().unwrap();
-    let own: Value =
-        serde_json::from_str(own["metadata"]["annotations"][POD_NETWORKS].as_str().unwrap()).unwrap();
-    let (address, mac) = (&own["mallory/own"]["ip_addresses"][0], &own["mallory/own"]["mac_address"]);
-    let asks = |name: &str, wish: Value| {
-        let wish = json!([{"name": "default", "ips": wish["ips"], "mac": wish["mac"]}]);
-        let wish: Vec<serde_json::Map<String, Value>> = serde_json::from_value(wish).unwrap();
-        let wish: Vec<_> = wish
-            .into_iter()
-            .map(|w| w.into_iter().filter(|(_, v)| !v.is_null()).collect::<serde_json::Map<_, _>>())
-            .collect();
-        pod("mallory", name, "n1", &json!({DEFAULT_NETWORK: json!(wish).to_string()}))
+/// Networks and addresses that a pod may ask for, and does not get.
+fn wishes(mallory: &Mallory) {
+    let neighbour = held(mallory.0, "mallory/m2", "mallory/own");
+    let asks = |name: &str, mut wish: Value| {
+        wish["name"] = "default".into();
+        pod("mallory", name, "n1", &json!({DEFAULT_NETWORK: json!([wish]).to_string()}))
     };
     let networks = |namespace: &str, name: &str, networks: &str| {
         pod(namespace, name, "n1", &json!({"k8s.v1.cni.cncf.io/networks": networks}))
@@ -366,17 +367,13 @@ fn annotations_of_pods(mallory: &Mallory) {
         (networks("mallory-plain", "nowhere", "victim/none"), "is not there"),
         (asks("gateway", json!({"ips": ["10.72.0.1/16", "fd72::1/64"]})), "10.72.0.1"),
         (asks("management", json!({"ips": ["10.72.0.2/16", "fd72::2/64"]})), "10.72.0.2"),
-        (
-            asks("taken", json!({"ips": [address, "fd72::dead/64"]})),
-            address.as_str().unwrap().split('/').next().unwrap(),
-        ),
+        (asks("taken", json!({"ips": [format!("{}/16", neighbour.v4), "fd72::dead/64"]})), &neighbour.v4),
         (asks("outside", json!({"ips": ["10.71.0.3/16", "fd71::3/64"]})), "10.71.0.3"),
         (asks("gateway-mac", json!({"mac": "0a:58:0a:48:00:01"})), "0a:58:0a:48:00:01"),
-        (asks("taken-mac", json!({"mac": mac})), mac.as_str().unwrap()),
+        (asks("taken-mac", json!({"mac": neighbour.mac})), &neighbour.mac),
         (asks("multicast-mac", json!({"mac": "01:00:5e:00:00:01"})), "01:00:5e:00:00:01"),
         (pod("mallory-plain", "plain-address", "n1", &on_default), "gives out addresses itself"),
     ]);
-    a_wish_is_no_right(mallory);
 }
 
 /// Pods of his that controllers create are under the same rule.
@@ -425,10 +422,8 @@ fn attachments(mallory: &Mallory) {
     let into3 = nad("into3", &config(&layer3), json!({}));
     mallory.may_not_create("an attachment", &into3, FORBIDDEN);
     let rename = format!("--patch={}", json!({"spec": {"config": layer2["spec"]["config"]}}));
-    mallory.is_refused(
-        &["patch", "net-attach-def", "-n", "mallory", "own", "--type=merge", &rename],
-        "forbidden",
-    );
+    mallory
+        .is_refused(&["patch", "net-attach-def", "-n", "mallory", "own", "--type=merge", &rename], FORBIDDEN);
 
     let resource = "--resource=network-attachment-definitions.k8s.cni.cncf.io";
     sandbox.kubectl(&["create", "role", "generous", "-n", "mallory", "--verb=*", resource]).unwrap();
@@ -538,191 +533,18 @@ fn his_own_attachment(mallory: &Mallory, stolen: &Value) {
     }
 }
 
-/// A pod's addresses and MAC on a network, as the cluster manager gave them.
-struct Held {
-    v4: String,
-    v6: String,
-    mac: String,
-}
-
-fn held(sandbox: &Sandbox, pod: &str, network: &str) -> Held {
-    let object = sandbox.pod(pod).object().unwrap();
-    let all: Value =
-        serde_json::from_str(object["metadata"]["annotations"][POD_NETWORKS].as_str().unwrap()).unwrap();
-    let entry = &all[network];
-    let address = |place: usize| {
-        let text = entry["ip_addresses"][place].as_str().unwrap();
-        text.split('/').next().unwrap().to_owned()
-    };
-    Held { v4: address(0), v6: address(1), mac: entry["mac_address"].as_str().unwrap().to_owned() }
-}
-
-impl Mallory {
-    fn shell(&self, pod: &str, script: &str) -> Result<String, String> {
-        let (namespace, name) = pod.split_once('/').unwrap();
-        self.tries(&["exec", "-n", namespace, name, "--", "sh", "-c", script], "")
+/// The kubelet's requests get to the locked interface of every pod of its node, and a probe may name another host. The
+/// network cannot tell whose probe it is, so this door is the namespace's: `baseline` of Kubernetes' Pod Security shuts it.
+fn probes_of_others(mallory: &Mallory) {
+    let level = "pod-security.kubernetes.io/enforce=baseline";
+    mallory.0.kubectl(&["label", "namespace", "mallory-plain", level]).unwrap();
+    let locked = mallory.0.pod("victim/v1").object().unwrap()["status"]["podIP"].clone();
+    let request = json!({"httpGet": {"host": locked, "path": "/hostname", "port": 8080}});
+    for (what, part) in [("readinessProbe", request.clone()), ("lifecycle", json!({"postStart": request}))] {
+        let mut container = json!({"name": "tools", "image": IMAGE});
+        container[what] = part;
+        let mut prober = pod("mallory-plain", "prober", "n1", &json!({}));
+        prober["spec"]["containers"] = json!([container]);
+        mallory.may_not_create(&format!("a {what} of the victim"), &prober, "probe or lifecycle host");
     }
-
-    /// Asks addresses at once, by echo and by connection, after a preparation that must succeed and is undone afterwards.
-    fn reaches(&self, pod: &str, prepare: &str, undo: &str, source: &str, targets: &[&str]) -> Vec<String> {
-        let asked: String = targets
-            .iter()
-            .map(|target| {
-                format!(
-                    "(ping -c2 -i0.3 -W1 -I {source} {target} >/dev/null 2>&1 && echo {target} echo) </dev/null 2>/dev/null &\n\
-                     (curl -sg -m2 --interface {source} http://{}:8080/hostname >/dev/null && echo {target} connection) </dev/null 2>/dev/null &\n",
-                    if target.contains(':') { format!("[{target}]") } else { (*target).to_owned() },
-                )
-            })
-            .collect();
-        let script = format!("set -e\n{prepare}\nset +e\n{asked}wait\n{undo}");
-        let said = self.shell(pod, &script).unwrap_or_else(|error| panic!("{pod}: {script}: {error}"));
-        println!(
-            "{pod}: {prepare:?} from {source} to {targets:?}: {}",
-            if said.is_empty() { "nobody answers" } else { &said }
-        );
-        said.lines().map(str::to_owned).collect()
-    }
-
-    fn reaches_nobody(&self, pod: &str, prepare: &str, undo: &str, source: &str, targets: &[&str]) {
-        assert_eq!(self.reaches(pod, prepare, undo, source, targets), [""; 0], "{pod}: {prepare}");
-    }
-}
-
-/// On his own network he has what he was given: not his neighbour's address or MAC, not the gateway's.
-fn his_own_interface_is_his_alone(mallory: &Mallory) {
-    let [m1, m2, m3] =
-        ["m1", "m2", "m3"].map(|name| held(mallory.0, &format!("mallory/{name}"), "mallory/own"));
-    let w2 = held(mallory.0, "victim2/w2", "victim2/lan");
-    let v1 = held(mallory.0, "victim/v1", "victim/victim");
-    let everybody = mallory.reaches("mallory/m1", "", "", "ovn-udn1", &[&m2.v4, &m2.v6, &m3.v4, &m3.v6]);
-    assert_eq!(everybody.len(), 8, "he reaches his own: {everybody:?}");
-    mallory.reaches_nobody("mallory/m1", "", "", "ovn-udn1", &[&v1.v4, &v1.v6]);
-
-    let others = [m3.v4.as_str(), &m3.v6, &v1.v4, &v1.v6];
-    for source in [m2.v4.as_str(), "10.72.0.1", "10.72.0.2", &v1.v4, "10.72.200.9", "10.244.0.2"] {
-        let (add, remove) = address_commands(source, "32", "ovn-udn1");
-        mallory.reaches_nobody("mallory/m1", &add, &remove, source, &[others[0], others[2]]);
-    }
-    for source in [m2.v6.as_str(), "fd72::1", &v1.v6, "fd72::dead"] {
-        let (add, remove) = address_commands(source, "128", "ovn-udn1");
-        mallory.reaches_nobody("mallory/m1", &add, &remove, source, &[others[1], others[3]]);
-    }
-    // A veth takes another MAC while it is up, so its routes stay.
-    for mac in [m2.mac.as_str(), "0a:58:0a:48:00:01", w2.mac.as_str(), "02:11:22:33:44:55"] {
-        if mac == m1.mac {
-            continue;
-        }
-        let set = |mac: &str| format!("ip link set ovn-udn1 address {mac}");
-        mallory.reaches_nobody("mallory/m1", &set(mac), &set(&m1.mac), "ovn-udn1", &others);
-    }
-    let back = mallory.reaches("mallory/m1", "", "", "ovn-udn1", &[&m2.v4, &m2.v6, &m3.v4, &m3.v6]);
-    assert_eq!(back.len(), 8, "he reaches his own again: {back:?}");
-    let learned =
-        mallory.shell("mallory/m3", "ping -c1 -W2 10.72.0.1 >/dev/null; ip neigh show 10.72.0.1").unwrap();
-    println!("mallory/m3 knows {learned}");
-    assert!(learned.contains("lladdr 0a:58:0a:48:00:01"), "{learned}");
-}
-
-fn address_commands(address: &str, length: &str, device: &str) -> (String, String) {
-    let nodad = if address.contains(':') { " nodad" } else { "" };
-    let add = format!("ip addr add {address}/{length} dev {device}{nodad}");
-    (add, format!("ip addr del {address}/{length} dev {device}"))
-}
-
-/// A node's addresses: of the machine, and of its management port.
-fn node_addresses(sandbox: &Sandbox, node: &str) -> (Vec<String>, [String; 2], String) {
-    let object = sandbox.get(&["node", node]).unwrap();
-    let addresses = object["status"]["addresses"].as_array().unwrap().iter();
-    let own =
-        addresses.filter(|a| a["type"] == "InternalIP").map(|a| a["address"].as_str().unwrap().to_owned());
-    let links = sandbox.exec(node, &["ip", "-json", "addr", "show", "ovn-k8s-mp0"]).unwrap();
-    let link: Value = serde_json::from_str(&links).unwrap();
-    let of = |family: &str| {
-        let all = link[0]["addr_info"].as_array().unwrap().iter();
-        let mut all = all.filter(|a| a["family"] == family && a["scope"] == "global");
-        all.next().unwrap()["local"].as_str().unwrap().to_owned()
-    };
-    (own.collect(), [of("inet"), of("inet6")], link[0]["address"].as_str().unwrap().to_owned())
-}
-
-/// `eth0` of a pod with a primary network: nothing leaves it, whatever address, MAC or route he sets.
-fn the_locked_interface(mallory: &Mallory) {
-    let sandbox = mallory.0;
-    let (mut nodes, management, management_mac) = node_addresses(sandbox, "n1");
-    nodes.extend(node_addresses(sandbox, "n2").0);
-    let (m1, m3) = (held(sandbox, "mallory/m1", "default"), held(sandbox, "mallory/m3", "default"));
-    let (p1, p2) =
-        (held(sandbox, "mallory-plain/p1", "default"), held(sandbox, "mallory-plain/p2", "default"));
-    let v1 = held(sandbox, "victim/v1", "default");
-    let mut targets =
-        vec![&management[0], &management[1], &v1.v4, &v1.v6, &m3.v4, &m3.v6, &p1.v4, &p1.v6, &p2.v4, &p2.v6];
-    targets.extend(&nodes);
-    let targets: Vec<&str> = targets.into_iter().map(String::as_str).collect();
-    mallory.reaches_nobody("mallory/m1", "", "", "eth0", &targets);
-    mallory.reaches_nobody("mallory/m1", "", "", "ovn-udn1", &targets);
-
-    let (v4, v6): (Vec<&str>, Vec<&str>) = targets.iter().partition(|target| !target.contains(':'));
-    for (source, length, targets) in [
-        (&management[0], "32", &v4),
-        (&p1.v4, "32", &v4),
-        (&v1.v4, "32", &v4),
-        (&management[1], "128", &v6),
-        (&p1.v6, "128", &v6),
-    ] {
-        let (add, remove) = address_commands(source, length, "eth0");
-        // Who has the address himself hears himself.
-        let others: Vec<&str> = targets.iter().copied().filter(|target| target != source).collect();
-        mallory.reaches_nobody("mallory/m1", &add, &remove, source, &others);
-    }
-    // The node's own addresses and everything else, through the management port.
-    let route = |verb: &str| {
-        let routes =
-            v4.iter().filter(|target| **target != management[0]).map(|target| (target, &management[0]));
-        let routes = routes.chain(
-            v6.iter().filter(|target| **target != management[1]).map(|target| (target, &management[1])),
-        );
-        routes
-            .map(|(target, via)| format!("ip route {verb} {target} via {via} dev eth0 onlink\n"))
-            .collect::<String>()
-    };
-    mallory.reaches_nobody("mallory/m1", &route("replace"), &route("del"), "eth0", &targets);
-    let set = |mac: &str| format!("ip link set eth0 address {mac}");
-    mallory.reaches_nobody("mallory/m1", &set(&management_mac), &set(&m1.mac), "eth0", &targets);
-}
-
-/// A pod of the default network tries to pass for the node, whom the victim's locked interface listens to.
-fn from_the_default_network(mallory: &Mallory) {
-    let sandbox = mallory.0;
-    let (_, management, management_mac) = node_addresses(sandbox, "n1");
-    let p1 = held(sandbox, "mallory-plain/p1", "default");
-    let p2 = held(sandbox, "mallory-plain/p2", "default");
-    let everybody = mallory.reaches("mallory-plain/p1", "", "", "eth0", &[&p2.v4, &p2.v6]);
-    assert_eq!(everybody.len(), 4, "he reaches his own: {everybody:?}");
-    let locked = ["victim/v1", "victim/v2", "victim2/w1"].map(|pod| held(sandbox, pod, "default"));
-    let inner = [held(sandbox, "victim/v1", "victim/victim"), held(sandbox, "victim2/w1", "victim2/lan")];
-    let all = || locked.iter().chain(&inner);
-    let (v4, v6): (Vec<&str>, Vec<&str>) = all().map(|held| (held.v4.as_str(), held.v6.as_str())).unzip();
-    let targets = [v4.as_slice(), &v6].concat();
-    mallory.reaches_nobody("mallory-plain/p1", "", "", "eth0", &targets);
-    for (source, length, targets) in [(&management[0], "32", &v4), (&management[1], "128", &v6)] {
-        let (add, remove) = address_commands(source, length, "eth0");
-        mallory.reaches_nobody("mallory-plain/p1", &add, &remove, source, targets);
-        let mac = |mac: &str| format!("ip link set eth0 address {mac}");
-        let (add, remove) =
-            (format!("{add}\n{}", mac(&management_mac)), format!("{}\n{remove}", mac(&p1.mac)));
-        mallory.reaches_nobody("mallory-plain/p1", &add, &remove, source, targets);
-    }
-    let route = |verb: &str| {
-        let v4 = v4
-            .iter()
-            .map(|target| format!("ip route {verb} {target} via {} dev eth0 onlink\n", management[0]));
-        let v6 = v6
-            .iter()
-            .map(|target| format!("ip route {verb} {target} via {} dev eth0 onlink\n", management[1]));
-        v4.chain(v6).collect::<String>()
-    };
-    mallory.reaches_nobody("mallory-plain/p1", &route("replace"), &route("del"), "eth0", &targets);
-    let back = mallory.reaches("mallory-plain/p1", "", "", "eth0", &[&p2.v4, &p2.v6]);
-    assert_eq!(back.len(), 4, "he reaches his own again: {back:?}");
 }
