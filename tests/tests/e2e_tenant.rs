@@ -3,7 +3,7 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "tenant/packets.rs"]
+#[path = "e2e_tenant/packets.rs"]
 mod packets;
 
 use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
