@@ -63,13 +63,17 @@ pub fn merge(
     merged
 }
 
-/// The message, cut between characters where the API server would refuse it.
+/// The message of a condition, cut where the API server would refuse it.
 pub fn bounded(message: &str) -> String {
-    if message.len() <= LONGEST_MESSAGE {
-        return message.to_owned();
+    cut(message, LONGEST_MESSAGE)
+}
+
+/// A text of at most so many bytes, cut between characters; a mark shows where.
+pub fn cut(text: &str, longest: usize) -> String {
+    if text.len() <= longest {
+        return text.to_owned();
     }
-    let end = message.floor_char_boundary(LONGEST_MESSAGE - CUT.len());
-    format!("{}{CUT}", &message[..end])
+    format!("{}{CUT}", &text[..text.floor_char_boundary(longest.saturating_sub(CUT.len()))])
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use causeway_types::{Cidr, Mac, NetworkName, management_port_device};
 use ipnet::IpNet;
 
 /// The bridge that ovn-controller keeps.
-const INTEGRATION_BRIDGE: &str = "br-int";
+pub const INTEGRATION_BRIDGE: &str = "br-int";
 
 /// What shall be on the node.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use causeway_api::conditions::cut;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder as Inner, Reporter};
@@ -82,7 +83,7 @@ async fn run(recorder: Inner, mut incoming: mpsc::Receiver<EventNote>) {
         let event = Event {
             type_: if note.warning { EventType::Warning } else { EventType::Normal },
             reason: note.reason.clone(),
-            note: Some(cut(&note.message)),
+            note: Some(cut(&note.message, LONGEST)),
             action: "Reconcile".into(),
             secondary: None,
         };
@@ -101,13 +102,6 @@ fn reference(regarding: &Regarding) -> ObjectReference {
         uid: Some(regarding.uid.clone()),
         ..ObjectReference::default()
     }
-}
-
-fn cut(message: &str) -> String {
-    if message.len() <= LONGEST {
-        return message.to_owned();
-    }
-    format!("{}…", &message[..message.floor_char_boundary(LONGEST - "…".len())])
 }
 
 /// What was said when, and how much more may be said.

@@ -13,12 +13,13 @@ use causeway_model::zone::{Dirty, ZoneConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
 use causeway_ovsdb_client::Remote;
+use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_plan::{Northbound, Southbound};
 use causeway_runtime::watch as watches;
 use causeway_runtime::watch::{Lists, Selection, Watched, everywhere};
 use causeway_runtime::write::{Action, Ended, Kind, Outcome, Priority, Request, Target, Writer};
 use causeway_runtime::{Health, serve};
-use causeway_types::{Cidr, Mac};
+use causeway_types::{Cidr, Mac, NetworkId, management_port_device};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
@@ -40,10 +41,6 @@ use crate::{Applier, ApplierConfig};
 
 /// Two processes must not write one zone.
 const LOCK: &str = "causeway_zone";
-/// The device of the default network's management port.
-const MANAGEMENT: &str = "ovn-k8s-mp0";
-/// The bridge that ovn-controller works on.
-const INTEGRATION_BRIDGE: &str = "br-int";
 /// Messages that wait for the task.
 const QUEUE: usize = 4096;
 /// How many messages are taken before the databases get their turn.
@@ -296,7 +293,8 @@ impl Task {
     fn plan_host(&mut self) {
         match causeway_plan::host::host(&self.state.zone) {
             Ok(plan) => {
-                self.management = plan.links.get(MANAGEMENT).map(|link| link.mac);
+                self.management =
+                    plan.links.get(&management_port_device(NetworkId::DEFAULT)).map(|link| link.mac);
                 self.host.plan(plan);
             }
             Err(reason) => debug!(reason, "the host stays as it is"),
