@@ -45,10 +45,11 @@ impl Zone {
             format!("--ovnnb-db={}", self.northbound.remote()),
             format!("--ovnsb-db={}", self.southbound.remote()),
         ];
-        self.daemons = vec![
-            daemon("ovn-northd", &databases, self.northbound.folder()),
-            daemon("ovn-controller", &[switch.database.remote()], switch.database.folder()),
-        ];
+        self.daemons = vec![daemon("ovn-northd", &databases, self.northbound.folder())];
+        // ovn-controller 25.03 can crash when it meets a southbound database that northd is just filling. Elsewhere a
+        // supervisor restarts it; here it starts afterwards.
+        self.nbctl("--wait=sb sync");
+        self.daemons.push(daemon("ovn-controller", &[switch.database.remote()], switch.database.folder()));
     }
 
     fn nbctl(&self, words: &str) {
