@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use causeway_api::annotations::keys;
@@ -99,19 +99,54 @@ fn excludes_are_masked() {
     assert_eq!(network.problems(&cluster()), []);
 }
 
+/// A connection with a selector, one connect subnet and these fields.
+fn connect(fields: &Value) -> Connect {
+    let mut spec = json!({"connectSubnets": [{"cidr": "192.168.0.0/16", "networkPrefix": 24}], "networkSelectors": [
+        {"networkSelectionType": "ClusterUserDefinedNetworks", "clusterUserDefinedNetworkSelector":
+         {"networkSelector": {"matchLabels": {"a": "b"}}}}]});
+    spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    Connect::of(&ConnectName::new("blue").unwrap(), &serde_json::from_value(spec).unwrap()).unwrap()
+}
+
 #[test]
 fn both_spellings_of_a_connection_mean_the_same() {
-    let connect = |words: Value| {
-        let mut spec = json!({"connectSubnets": [{"cidr": "192.168.0.0/16", "networkPrefix": 24}], "networkSelectors": [
-            {"networkSelectionType": "ClusterUserDefinedNetworks", "clusterUserDefinedNetworkSelector":
-             {"networkSelector": {"matchLabels": {"a": "b"}}}}]});
-        spec.as_object_mut().unwrap().extend(words.as_object().unwrap().clone());
-        Connect::of(&ConnectName::new("blue").unwrap(), &serde_json::from_value(spec).unwrap()).unwrap()
-    };
-    let proposed = connect(json!({"connectivityEnabled": ["ClusterIPServiceNetwork"]}));
-    assert_eq!(connect(json!({"connectivity": ["ServiceNetwork"]})), proposed);
+    let proposed = connect(&json!({"connectivityEnabled": ["ClusterIPServiceNetwork"]}));
+    assert_eq!(connect(&json!({"connectivity": ["ServiceNetwork"]})), proposed);
     assert_eq!((proposed.pods, proposed.services), (false, true));
     assert!(matches!(proposed.selections[..], [Selection::ClusterUserDefinedNetworks(_)]));
+}
+
+/// What zones report is about what they render from, and nothing else.
+#[test]
+fn the_hash_of_a_connection_is_about_what_zones_render() {
+    let annotations = |texts: &[(&str, &str)]| -> BTreeMap<String, String> {
+        texts.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
+    };
+    let pods = connect(&json!({"connectivity": ["PodNetwork"]}));
+    let hash = pods.report_hash(&annotations(&[(keys::CONNECT_TOPOLOGY, "transit")]));
+    assert_eq!(hash, "7dbddaf7eef21eefccdfd0cd90dffe13");
+    let same = [
+        (connect(&json!({"connectivityEnabled": ["PodNetwork"]})), ("theirs", "x")),
+        (connect(&json!({"connectivity": ["PodNetwork"], "networkSelectors": []})), (keys::NODE_ID, "7")),
+    ];
+    for (connect, other) in same {
+        assert_eq!(connect.report_hash(&annotations(&[other, (keys::CONNECT_TOPOLOGY, "transit")])), hash);
+    }
+    let mut hashes: BTreeSet<String> = keys::OF_CONNECT
+        .iter()
+        .flat_map(|key| [annotations(&[(key, "")]), annotations(&[(key, "x")])])
+        .map(|annotations| pods.report_hash(&annotations))
+        .collect();
+    let none = annotations(&[]);
+    hashes.insert(pods.report_hash(&none));
+    hashes.insert(connect(&json!({"connectivity": ["ServiceNetwork"]})).report_hash(&none));
+    hashes.insert(connect(&json!({"connectivity": ["ServiceNetwork", "PodNetwork"]})).report_hash(&none));
+    let subnets = |cidr: &str| {
+        let subnets = json!([{"cidr": cidr, "networkPrefix": 24}]);
+        connect(&json!({"connectivity": ["PodNetwork"], "connectSubnets": subnets}))
+    };
+    hashes.insert(subnets("192.168.0.0/17").report_hash(&none));
+    assert_eq!(hashes.len(), 12);
 }
 
 #[test]

@@ -97,3 +97,9 @@ pub const BY_NODE: [&str; 9] = [
 
 /// Annotations of a ClusterNetworkConnect that nobody changes once they are there.
 pub const WRITTEN_ONCE: [&str; 2] = [CONNECT_ROUTER_TUNNEL_KEY, CONNECT_ROUTER_SLOTS];
+
+/// All annotations of a ClusterNetworkConnect that the cluster manager writes, and zones render from.
+pub const OF_CONNECT: [&str; 4] =
+    [NETWORK_SUBNETS, CONNECT_ROUTER_TUNNEL_KEY, CONNECT_ROUTER_SLOTS, CONNECT_TOPOLOGY];
+/// Finalizer of ClusterNetworkConnects: freed numbers are recorded before the object goes.
+pub const CONNECT_FINALIZER: &str = "k8s.ovn.org/network-connect-protection";

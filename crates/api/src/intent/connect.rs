@@ -1,15 +1,22 @@
 //! A connection as it is meant.
 
+use std::collections::BTreeMap;
+
 use causeway_types::{Cidr, ConnectName, ConnectSubnet, Family};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::Selector;
+use sha2::{Digest, Sha256};
 
 use super::addresses::{check_families, read_cidr};
 use super::problem::{Problem, Problems, Reason};
+use crate::annotations::keys;
 use crate::crd::{
     ClusterNetworkConnectSpec, Connectivity, ConnectivityEnabled, NetworkSelectionType, NetworkSelector,
 };
 use crate::schema::messages as say;
+
+/// Nobody chooses what is hashed to find a collision; accidents need no more.
+const HASH_BYTES: usize = 16;
 
 /// A ClusterNetworkConnect, from either spelling.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -54,6 +61,20 @@ impl Connect {
             return Vec::new();
         }
         vec![Problem::new(Reason::Immutable, say::CONNECT_IMMUTABLE)]
+    }
+
+    /// What a zone names in its report once it has rendered this connection with these annotations, and what the cluster
+    /// manager waits for. Into it goes what a zone renders from: connectSubnets in any order, whether pods and whether
+    /// services are reachable, in either spelling, and the texts of the annotations in [`keys::OF_CONNECT`]. Selectors
+    /// stay out: what they select is in the annotations. So do generation, other annotations and the state of nodes and
+    /// networks.
+    pub fn report_hash(&self, annotations: &BTreeMap<String, String>) -> String {
+        let mut subnets: Vec<String> =
+            self.subnets.iter().map(|s| format!("{}+{}", s.cidr(), s.network_prefix())).collect();
+        subnets.sort();
+        let written = keys::OF_CONNECT.map(|key| annotations.get(key));
+        let text = serde_json::json!([subnets, self.pods, self.services, written]).to_string();
+        Sha256::digest(text).iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
