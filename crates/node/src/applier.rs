@@ -63,6 +63,11 @@ impl Applier {
         &self.engine
     }
 
+    /// How many changes are counted; see [`Engine::counted`].
+    pub fn counted(&self) -> Option<i64> {
+        self.engine.counted(self.client.replica())
+    }
+
     /// The copy of the database.
     pub fn replica(&self) -> &Replica {
         self.client.replica()

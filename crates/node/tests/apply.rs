@@ -441,3 +441,32 @@ fn a_server_that_is_killed_and_comes_back_loses_nothing() {
         assert_always_guarded(&server, &[&world]);
     });
 }
+
+/// What was planned under a counted root is known to the database as one more change, in the same transaction; a
+/// restart that writes nothing counts nothing, nor does what somebody else counts make anything dirty.
+#[test]
+fn changes_are_counted_where_somebody_waits_for_them() {
+    run(async {
+        let server = northbound();
+        nbctl(&server, &["init"]);
+        let counting = || Options { counted: &["t"], ..Options::default() };
+        let mut writer = applier(&server.remote(), counting());
+        settle(&mut writer, &World::default()).await;
+        assert_eq!(writer.counted(), Some(0));
+        writer.dirty("");
+        settle(&mut writer, &two_islands()).await;
+        let counted = writer.counted();
+        assert_eq!(counted, Some(writer.engine().stats().transactions as i64));
+        assert!(counted > Some(0));
+
+        nbctl(&server, &["set", "NB_Global", ".", "nb_cfg=100"]);
+        let mut restarted = applier(&server.remote(), counting());
+        settle(&mut restarted, &two_islands()).await;
+        assert_eq!((restarted.counted(), restarted.engine().stats().transactions), (Some(100), 0));
+        assert_eq!(restarted.engine().stats().foreign_changes, 0);
+
+        let mut silent = applier(&server.remote(), Options::default());
+        settle(&mut silent, &World::default()).await;
+        assert_eq!((silent.counted(), silent.engine().stats().transactions > 0), (Some(100), true));
+    });
+}

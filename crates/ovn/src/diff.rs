@@ -248,6 +248,7 @@ impl Differ<'_> {
             };
             match column.rule {
                 Rule::Edge => return Err(undeclared(format!("the edge column {name}"))),
+                Rule::Watched => return Err(undeclared(format!("the watched column {name}"))),
                 Rule::Keys(keys) => {
                     if let Some((key, _)) = datum.pairs().iter().find(|(k, _)| !keys.owns(k)) {
                         return Err(undeclared(format!("{name}:{key}")));
@@ -267,7 +268,7 @@ impl Differ<'_> {
                 continue;
             }
             columns.extend(match column.rule {
-                Rule::Edge => None,
+                Rule::Edge | Rule::Watched => None,
                 Rule::Keys(keys) => owned_keys(column.name, want, have, |k| keys.owns(k)),
                 Rule::Whole if want.is_map() => owned_keys(column.name, want, have, |_| true),
                 Rule::Whole if column.ty.max > 1 && column.ty.min == 0 => {

@@ -16,6 +16,8 @@ pub(crate) enum Rule {
     Grows,
     /// References that belong to the rows referred to.
     Edge,
+    /// Read, never planned.
+    Watched,
 }
 
 /// One monitored column.
@@ -124,6 +126,7 @@ fn column(decl: &'static Decl, meta: &'static TableMeta, name: &str, ty: &Column
     let at = meta.position(name)?;
     let rule = match () {
         () if decl.edges.contains(&name) => Rule::Edge,
+        () if decl.watched.contains(&name) => Rule::Watched,
         () if decl.grows.contains(&name) => Rule::Grows,
         () => decl.keys(name).map_or(Rule::Whole, Rule::Keys),
     };
@@ -170,7 +173,7 @@ impl Table {
     /// Whether a row of the replica has what is planned, in everything that is ours.
     pub(crate) fn matches(&self, planned: &Planned, row: &[Datum]) -> bool {
         self.columns.iter().enumerate().all(|(at, column)| match column.rule {
-            Rule::Edge => true,
+            Rule::Edge | Rule::Watched => true,
             Rule::Whole | Rule::Grows => self.planned(planned, at) == &row[at],
             Rule::Keys(keys) => {
                 let ours =

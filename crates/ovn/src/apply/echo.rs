@@ -49,10 +49,10 @@ impl Engine {
                 replica.row(change.table, change.uuid).is_some_and(|row| table.matches(planned, row.row))
             }
             (ChangeKind::Modify(_), Some(Item::Shrink(_))) => true,
-            // Membership alone is looked at from the member's side.
-            (ChangeKind::Modify(columns), None) => {
-                columns.iter().all(|(at, _)| table.columns.get(*at).is_some_and(|c| c.rule == Rule::Edge))
-            }
+            // Membership alone is looked at from the member's side; what is only watched concerns no plan.
+            (ChangeKind::Modify(columns), None) => columns.iter().all(|(at, _)| {
+                table.columns.get(*at).is_some_and(|c| matches!(c.rule, Rule::Edge | Rule::Watched))
+            }),
             _ => false,
         }
     }

@@ -15,7 +15,7 @@ mod pack;
 mod removals;
 mod round;
 
-use crate::declare::Declarations;
+use crate::declare::{COUNTER, Declarations};
 use crate::desired::Planner;
 use crate::resolve::Resolved;
 use causeway_ovsdb::{EncodedTransaction, Replica, Str, TransactOutcome, Uuid};
@@ -37,6 +37,9 @@ pub struct Options {
     pub txn_rows: usize,
     /// First and longest pause of a failing slice, in milliseconds.
     pub retry: (u64, u64),
+    /// Roots of paths whose changes are counted, so that one can see when northd has carried them out. Each count
+    /// makes ovn-controller answer too, so only what somebody waits for is counted.
+    pub counted: &'static [&'static str],
     /// How often everything is compared at idle, in milliseconds; what that finds is a bug.
     pub audit_interval: u64,
 }
@@ -48,6 +51,7 @@ impl Default for Options {
             round_rows: 2_000,
             txn_rows: 250,
             retry: (100, 30_000),
+            counted: &[],
             audit_interval: 600_000,
         }
     }
@@ -233,6 +237,14 @@ impl Engine {
     /// What has been done so far.
     pub fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// How many changes are counted: those that were sent, in the northbound database; those that northd has carried
+    /// out, in the southbound one.
+    pub fn counted(&self, replica: &Replica) -> Option<i64> {
+        let table = replica.table(self.declarations.counter()?)?;
+        let row = replica.rows(table).next()?;
+        row.get(COUNTER)?.one()?.as_integer()
     }
 
     /// Whether there is nothing to do and nothing in flight; failing and waiting slices don't count.

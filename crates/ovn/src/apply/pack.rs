@@ -1,6 +1,6 @@
 //! From differences to transactions: what is sent together, and in which order inside.
 
-use crate::declare::Phase;
+use crate::declare::{COUNTER, Phase};
 use crate::desired::{Edge, RowKey};
 use crate::diff::{Create, Delete, How, Modify};
 use causeway_ovsdb::{Atom, Condition, Datum, EncodedTransaction, Mutation, Mutator, Name, Op, Str, Uuid};
@@ -78,10 +78,11 @@ impl Modify {
 type Sets = BTreeMap<(&'static str, Uuid, &'static str), (Vec<Atom>, Vec<Atom>)>;
 
 /// The transaction of these items; with a lock it fails unless we hold it. Waits come first, then rows, then
-/// memberships (one mutate for each set), then deletions.
+/// memberships (one mutate for each set), then deletions, and the count goes up by one in the table that counts.
 pub(crate) fn transaction<'a>(
     items: impl Iterator<Item = &'a Item> + Clone,
     lock: Option<&Str>,
+    counter: Option<&'static str>,
 ) -> EncodedTransaction {
     let mut out = EncodedTransaction::default();
     if let Some(lock) = lock {
@@ -106,7 +107,15 @@ pub(crate) fn transaction<'a>(
             out.push(&Op::Delete { table: d.row.meta.name.into(), conditions });
         }
     }
+    if let Some(table) = counter {
+        out.push(&count(table));
+    }
     out
+}
+
+fn count(table: &'static str) -> Op {
+    let one = Mutation { column: COUNTER.into(), mutator: Mutator::Add, value: Atom::Integer(1).into() };
+    Op::Mutate { table: table.into(), conditions: Vec::new(), mutations: vec![one] }
 }
 
 fn memberships<'a>(items: impl Iterator<Item = &'a Item>) -> Sets {

@@ -6,6 +6,7 @@ use super::{CREATE_ROUNDS, DIFF_BATCH, Engine, Strays, Ticket};
 use crate::declare::{Identity, Phase};
 use crate::desired::{Edge, Plan, Planned, Planner, RowKey, covers};
 use crate::diff::{Delete, Differ, SliceDiff};
+use crate::path::root;
 use crate::resolve::Resolved;
 use causeway_ovsdb::{EncodedTransaction, Replica, Str, Uuid};
 use rustc_hash::FxHashSet;
@@ -78,7 +79,9 @@ impl Engine {
             self.next_ticket += 1;
             self.stats.transactions += 1;
             let items = groups.iter().flat_map(|g| &g.items);
-            sent.push((ticket, transaction(items, self.options.lock.as_ref())));
+            let counted = groups.iter().any(|g| self.options.counted.contains(&root(&g.slice)));
+            let counter = self.declarations.counter().filter(|_| counted);
+            sent.push((ticket, transaction(items, self.options.lock.as_ref(), counter)));
             for (g, group) in groups.iter().enumerate() {
                 for (i, item) in group.items.iter().enumerate() {
                     self.in_flight.insert(item.uuid(), (ticket, g, i));

@@ -87,6 +87,10 @@ pub(crate) const EXTERNAL_IDS: (&str, Keys) = (
     },
 );
 
+/// The column that counts northbound changes, in the global rows of both databases: whoever raises it northbound sees
+/// southbound when northd has carried out everything up to there.
+pub(crate) const COUNTER: &str = "nb_cfg";
+
 /// What we own of one table.
 #[derive(Clone, Copy, Debug)]
 pub struct Decl {
@@ -98,8 +102,10 @@ pub struct Decl {
     pub phase: Phase,
     /// Sets of references that belong to the rows referred to.
     pub edges: &'static [&'static str],
-    /// Columns that the server or somebody else writes.
+    /// Columns that the server or somebody else writes, and that we do not look at.
     pub ignored: &'static [&'static str],
+    /// Columns that we read and no plan has.
+    pub watched: &'static [&'static str],
     /// Maps of which only some keys are ours.
     pub maps: &'static [(&'static str, Keys)],
     /// Sets whose members come with the creations and go with the deletions, so that what they guard is never bare.
@@ -109,7 +115,7 @@ pub struct Decl {
 impl Decl {
     pub(crate) const fn new(meta: fn() -> &'static TableMeta, phase: Phase) -> Decl {
         let maps: &'static [(&'static str, Keys)] = &[EXTERNAL_IDS];
-        Decl { meta, identity: Identity::Id, phase, edges: &[], ignored: &[], maps, grows: &[] }
+        Decl { meta, identity: Identity::Id, phase, edges: &[], ignored: &[], watched: &[], maps, grows: &[] }
     }
 
     /// Which keys of a map column are ours; `None` for a column that is ours as a whole.
@@ -148,6 +154,11 @@ impl Declarations {
     /// What a session must hold for the differ to work.
     pub fn monitor_tables(&self) -> Vec<MonitorTable> {
         self.tables.iter().map(Decl::monitor).collect()
+    }
+
+    /// The table whose row counts changes.
+    pub(crate) fn counter(&self) -> Option<&'static str> {
+        self.tables.iter().find(|d| d.watched.contains(&COUNTER)).map(|d| (d.meta)().name)
     }
 
     pub(crate) fn find(&self, table: &str) -> Option<&'static Decl> {

@@ -1,6 +1,6 @@
 //! The northbound database.
 
-use super::{Decl, Declarations, EXTERNAL_IDS, Identity, Keys, Phase};
+use super::{COUNTER, Decl, Declarations, EXTERNAL_IDS, Identity, Keys, Phase};
 use crate::generated::nb::{self, DATABASE};
 use crate::typed::TypedRow;
 
@@ -171,12 +171,12 @@ const TABLES: &[Decl] = &[
             "hv_cfg",
             "hv_cfg_timestamp",
             "ipsec",
-            "nb_cfg",
             "nb_cfg_timestamp",
             "sb_cfg",
             "sb_cfg_timestamp",
             "ssl",
         ],
+        watched: &[COUNTER],
         maps: &[("options", GLOBAL_OPTIONS)],
         ..Decl::new(nb::NbGlobal::meta, Phase::Container)
     },

@@ -1,6 +1,6 @@
 //! The southbound database: the chassis of other zones. Everything else in it is OVN's own.
 
-use super::{Decl, Declarations, EXTERNAL_IDS, Identity, Keys, Phase};
+use super::{COUNTER, Decl, Declarations, EXTERNAL_IDS, Identity, Keys, Phase};
 use crate::generated::sb::{self, DATABASE};
 use crate::typed::TypedRow;
 
@@ -18,5 +18,13 @@ const TABLES: &[Decl] = &[
         identity: Identity::Key(&["type", "ip"]),
         maps: &[],
         ..Decl::new(sb::Encap::meta, Phase::Container)
+    },
+    // northd repeats here the count of the northbound changes that it has carried out.
+    Decl {
+        identity: Identity::Adopted,
+        ignored: &["connections", "external_ids", "ipsec", "options", "ssl"],
+        watched: &[COUNTER],
+        maps: &[],
+        ..Decl::new(sb::SbGlobal::meta, Phase::Container)
     },
 ];
