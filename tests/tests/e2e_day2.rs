@@ -114,9 +114,13 @@ fn lost_during(sandbox: &Sandbox, from: &str, to: &str, what: impl FnOnce()) -> 
     ping.wait_for_line("icmp_seq=").unwrap();
     what();
     sandbox.pod(from).exec(&["pkill", "-INT", "ping"]).unwrap();
-    let line = ping.wait_for_line("packets transmitted").unwrap();
-    let numbers: Vec<u32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
-    numbers[0] - numbers[1]
+    let lines = ping.lines_to("packets transmitted").unwrap();
+    let numbers: Vec<u32> = lines.last().unwrap().split(' ').filter_map(|word| word.parse().ok()).collect();
+    let (sent, received) = (numbers[0], numbers[1]);
+    // The last one may have been on its way when ping was told to end.
+    let last = format!("icmp_seq={sent} ");
+    let on_its_way = !lines.iter().any(|line| line.contains(&last));
+    (sent - received).saturating_sub(u32::from(on_its_way))
 }
 
 fn kill_and_wait(sandbox: &Sandbox, unit: &str) {

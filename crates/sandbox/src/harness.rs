@@ -16,6 +16,7 @@ use crate::plan::CONTROL;
 use crate::plan::unit::Command;
 use crate::programs::Programs;
 use crate::supervisor::status::Status;
+use crate::wanted::Flags;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,13 +53,8 @@ impl Sandbox {
     pub fn start(name: &str, nodes: u8, families: &[Family]) -> Result<Sandbox> {
         let folder = Folder::named(name)?;
         let owner = find::owner(std::process::id());
-        let request = Request {
-            nodes: Some(nodes),
-            families: Some(families.to_vec()),
-            datapath: None,
-            plugin: None,
-            owner,
-        };
+        let request =
+            Request { nodes: Some(nodes), families: Some(families.to_vec()), owner, ..Request::default() };
         let wanted = bring_up(&folder, name, &request, &program()?)?;
         let sandbox = Sandbox { folder, name: name.to_owned(), ours: true };
         wait_settled(&sandbox.folder, wanted.generation, PATIENCE, |_| {})?;
@@ -257,6 +253,14 @@ impl Sandbox {
     /// Cuts a node off, or joins it again.
     pub fn partition(&self, node: &str, cut: bool) -> Result<()> {
         settle(&self.folder, |wanted| wanted.node_mut(node).map(|node| node.partitioned = cut))
+    }
+
+    /// Changes the flags of Causeway's roles, which start anew where they differ.
+    pub fn set_flags(&self, how: impl FnOnce(&mut Flags)) -> Result<()> {
+        settle(&self.folder, |wanted| {
+            how(&mut wanted.flags);
+            Ok(())
+        })
     }
 
     /// Adds a node; gives its name.

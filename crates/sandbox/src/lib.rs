@@ -25,6 +25,7 @@ mod error;
 mod find;
 mod folder;
 mod forward;
+mod images;
 mod machine;
 mod programs;
 mod supervisor;

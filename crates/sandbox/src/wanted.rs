@@ -32,6 +32,17 @@ pub enum Plugin {
     Bridge,
 }
 
+/// Flags of Causeway's roles, beside those that follow from the sandbox itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flags {
+    /// For the cluster manager.
+    #[serde(default)]
+    pub cluster_manager: Vec<String>,
+    /// For the node role, the same on every node.
+    #[serde(default)]
+    pub node: Vec<String>,
+}
+
 /// What a sandbox shall be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
@@ -47,6 +58,9 @@ pub struct Wanted {
     /// Who wires pods.
     #[serde(default)]
     pub plugin: Plugin,
+    /// More flags for Causeway's roles.
+    #[serde(default)]
+    pub flags: Flags,
     /// The port on the machine's loopback address where the API server answers.
     pub api_port: u16,
     /// The nodes.
@@ -90,6 +104,7 @@ impl Wanted {
             families,
             datapath: Datapath::default(),
             plugin: Plugin::default(),
+            flags: Flags::default(),
             api_port,
             nodes: BTreeMap::new(),
             images: Vec::new(),

@@ -37,6 +37,12 @@ pub(super) struct Up {
     /// Who wires pods
     #[arg(long, value_enum)]
     plugin: Option<Plugin>,
+    /// A flag for the cluster manager, such as `--connect-topology=compact`; once for each
+    #[arg(long = "cluster-manager-flag", value_name = "FLAG", allow_hyphen_values = true)]
+    cluster_manager_flags: Option<Vec<String>>,
+    /// A flag for the node role, such as `--render=used`; once for each
+    #[arg(long = "node-flag", value_name = "FLAG", allow_hyphen_values = true)]
+    node_flags: Option<Vec<String>>,
     /// How long to wait for it, in seconds
     #[arg(long, default_value_t = 240)]
     timeout: u64,
@@ -49,7 +55,22 @@ pub(crate) struct Request {
     pub(crate) families: Option<Vec<Family>>,
     pub(crate) datapath: Option<Datapath>,
     pub(crate) plugin: Option<Plugin>,
+    pub(crate) cluster_manager_flags: Option<Vec<String>>,
+    pub(crate) node_flags: Option<Vec<String>>,
     pub(crate) owner: Option<Owner>,
+}
+
+impl Request {
+    /// What is not said stays.
+    fn set_flags(&self, wanted: &mut Wanted) {
+        let set = |flags: &mut Vec<String>, said: &Option<Vec<String>>| {
+            if let Some(said) = said {
+                flags.clone_from(said);
+            }
+        };
+        set(&mut wanted.flags.cluster_manager, &self.cluster_manager_flags);
+        set(&mut wanted.flags.node, &self.node_flags);
+    }
 }
 
 impl Up {
@@ -61,6 +82,8 @@ impl Up {
             families: self.ip_families,
             datapath: self.datapath,
             plugin: self.plugin,
+            cluster_manager_flags: self.cluster_manager_flags,
+            node_flags: self.node_flags,
             owner: None,
         };
         let wanted = bring_up(&folder, &self.which.name, &request, &own_program()?)?;
@@ -97,6 +120,7 @@ fn make(folder: &Folder, name: &str, request: &Request) -> Result<Wanted> {
     wanted.owner = request.owner.clone();
     wanted.datapath = request.datapath.unwrap_or_default();
     wanted.plugin = request.plugin.unwrap_or_default();
+    request.set_flags(&mut wanted);
     check_datapath(wanted.datapath)?;
     folder.write_wanted(&wanted)?;
     Ok(wanted)
@@ -115,7 +139,7 @@ fn check_datapath(datapath: Datapath) -> Result<()> {
     )))
 }
 
-/// An existing sandbox can get more nodes; nothing else of it changes.
+/// An existing sandbox can get more nodes and other flags; nothing else of it changes.
 fn grow(folder: &Folder, request: &Request) -> Result<Wanted> {
     folder.change(|wanted| {
         let other = [
@@ -133,6 +157,7 @@ fn grow(folder: &Folder, request: &Request) -> Result<Wanted> {
         while wanted.nodes.len() < nodes {
             wanted.add_node()?;
         }
+        request.set_flags(wanted);
         Ok(())
     })
 }

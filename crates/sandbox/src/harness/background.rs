@@ -40,14 +40,20 @@ impl Background {
 
     /// The next line that contains this text.
     pub fn wait_for_line(&self, text: &str) -> Result<String> {
+        self.lines_to(text).map(|mut lines| lines.pop().unwrap_or_default())
+    }
+
+    /// All lines from here to the next one that contains this text.
+    pub fn lines_to(&self, text: &str) -> Result<Vec<String>> {
         let end = Instant::now() + PATIENCE;
         let lines = self.lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut seen = Vec::new();
         while let Ok(line) = lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            if line.contains(text) {
-                return Ok(line);
-            }
+            let found = line.contains(text);
             seen.push(line);
+            if found {
+                return Ok(seen);
+            }
         }
         Err(Error::Timeout {
             what: format!("a line with {text:?} from {}", self.command),

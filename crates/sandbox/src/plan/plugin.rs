@@ -31,7 +31,8 @@ pub(super) fn cluster_manager(wanted: &Wanted, places: &Places) -> Unit {
     let words = [places.own.display().to_string(), "cluster-manager".into()];
     let identity = format!("--kubeconfig={}", places.certificate("cluster-manager.kubeconfig"));
     let words = words.into_iter().chain([identity, "--metrics-address=127.0.0.1:9411".into()]);
-    let command = Command::new(words.chain(cluster(wanted))).within(CONTROL);
+    let flags = wanted.flags.cluster_manager.iter().cloned();
+    let command = Command::new(words.chain(cluster(wanted)).chain(flags)).within(CONTROL);
     let process = Process { command, files: Vec::new(), probe: Probe::Runs };
     Unit::new("cluster-manager", "cluster manager", Body::Process(process)).after(["causeway"])
 }
@@ -52,7 +53,8 @@ pub(super) fn node(wanted: &Wanted, site: &Site<'_>, places: &Places) -> Unit {
         format!("--cni-conf-dir={}", cni.join("conf").display()),
         "--metrics-address=127.0.0.1:9410".into(),
     ];
-    let command = Command::new(words.into_iter().chain(cluster(wanted)))
+    let flags = wanted.flags.node.iter().cloned();
+    let command = Command::new(words.into_iter().chain(cluster(wanted)).chain(flags))
         .within(site.name)
         .environment(&environment(site, places));
     let process = Process { command, files: Vec::new(), probe: Probe::Runs };

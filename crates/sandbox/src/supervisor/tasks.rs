@@ -6,6 +6,7 @@ use crate::chassis;
 use crate::error::{Error, Result};
 use crate::find;
 use crate::folder::{Folder, private_folder, write_file};
+use crate::images;
 use crate::machine::run;
 use crate::network;
 use crate::plan::unit::{Command, Kubeconfig, Task};
@@ -84,6 +85,7 @@ fn install(apply: &Command) -> Result<()> {
     objects.extend(definitions(CrdSet::All).map_err(|e| unprintable(&e))?);
     objects.extend(roles(&installation));
     objects.extend(policies(&installation));
+    objects.extend(images::objects());
     let text = print::json(&objects).map_err(|e| unprintable(&e))?;
     run(&apply.clone().input(text)).map(drop)
 }
