@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use causeway_api::annotations::Annotation;
-use causeway_types::{NamespaceName, NodeName};
+use causeway_api::annotations::{Annotation, keys};
+use causeway_api::crd::{ClusterNetworkConnect, ClusterNetworkConnectSpec};
+use causeway_api::intent;
+use causeway_types::{ConnectName, ConnectSubnet, NamespaceName, NodeName};
 use serde::{Deserialize, Serialize};
 
 /// Texts by key.
@@ -107,6 +109,61 @@ pub struct Controller {
     pub name: String,
     /// Its UID.
     pub uid: String,
+}
+
+/// A ClusterNetworkConnect as zones read it: not what it selects, which is in its annotations.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Connect {
+    /// Its name.
+    pub name: ConnectName,
+    /// When it was created, in seconds since 1970.
+    pub created: i64,
+    /// Whether it is going.
+    pub deleting: bool,
+    /// What its spec says, or why that cannot be read.
+    pub spec: Result<ConnectSpec, String>,
+    /// Annotations that the cluster manager has written.
+    pub annotations: Texts,
+}
+
+/// What a zone reads of the spec of a ClusterNetworkConnect.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ConnectSpec {
+    /// Where its links get addresses from.
+    pub subnets: Vec<ConnectSubnet>,
+    /// Whether pods reach pods.
+    pub pods: bool,
+    /// Whether pods reach services.
+    pub services: bool,
+    /// What the zone's report names once all this and the annotations are rendered.
+    pub hash: String,
+}
+
+impl Connect {
+    /// What is kept of an object. Selectors are the cluster manager's to read and to complain of.
+    pub fn of(name: ConnectName, object: ClusterNetworkConnect) -> Self {
+        let (meta, spec) = (object.metadata, object.spec);
+        let annotations: Texts = meta.annotations.unwrap_or_default();
+        let annotations: Texts =
+            annotations.into_iter().filter(|(key, _)| keys::OF_CONNECT.contains(&key.as_str())).collect();
+        let unselective = ClusterNetworkConnectSpec { network_selectors: Vec::new(), ..spec };
+        let spec = match intent::Connect::of(&name, &unselective) {
+            Ok(connect) => Ok(ConnectSpec {
+                hash: connect.report_hash(&annotations),
+                subnets: connect.subnets,
+                pods: connect.pods,
+                services: connect.services,
+            }),
+            Err(problems) => Err(crate::Error::Spec(problems).to_string()),
+        };
+        Self {
+            name,
+            created: meta.creation_timestamp.map_or(0, |time| time.0.as_second()),
+            deleting: meta.deletion_timestamp.is_some(),
+            spec,
+            annotations,
+        }
+    }
 }
 
 /// The value of an annotation, if it is there.

@@ -1,5 +1,7 @@
 //! What each event changes in the index, and what it makes dirty.
 
+use std::collections::BTreeSet;
+
 use causeway_api::annotations::keys;
 use causeway_api::crd::Topology;
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
@@ -109,7 +111,7 @@ impl Zone {
         dirty
     }
 
-    fn report(&mut self, subject: Subject, problem: Option<Problem>) {
+    pub(super) fn report(&mut self, subject: Subject, problem: Option<Problem>) {
         match problem {
             Some(problem) => drop(self.problems.insert(subject, problem)),
             None => drop(self.problems.remove(&subject)),
@@ -141,12 +143,14 @@ impl Zone {
         for name in self.networks.names() {
             self.evaluate(&name);
         }
+        self.reshape();
         Dirty::everything()
     }
 
     /// Every network has something that leads to the node, and its pods are said to be there.
     fn dirty_node(&self, node: &NodeName, dirty: &mut Dirty) {
         dirty.northbound.extend(self.networks().map(|network| paths::node(network, node)));
+        self.dirty_links(node, dirty);
         for key in self.pods.of_node(node) {
             self.dirty_pod(&key, dirty);
         }
@@ -162,19 +166,23 @@ impl Zone {
         }
     }
 
-    fn dirty_network(&self, network: &NetworkName, dirty: &mut Dirty) {
+    pub(super) fn dirty_network(&self, network: &NetworkName, dirty: &mut Dirty) {
         let names = causeway_types::NetworkNames::new(network.clone());
         dirty.northbound.push(paths::network(network));
         dirty.northbound.extend(paths::balancer_groups(&names));
         dirty.northbound.push(paths::mac_bindings(&names, &self.config.node));
     }
 
-    /// A network is used on a node from now on, or no longer.
+    /// A network is used on a node from now on, or no longer, and so are those that it is connected with.
     fn dirty_use(&self, network: &NetworkName, node: &NodeName, dirty: &mut Dirty) {
-        if *node == self.config.node {
-            self.dirty_network(network, dirty);
-        } else {
-            dirty.northbound.push(paths::node(network, node));
+        let all: BTreeSet<&NetworkName> = self.peers(network).chain([network]).collect();
+        for network in all {
+            if *node == self.config.node {
+                self.dirty_network(network, dirty);
+            } else {
+                dirty.northbound.push(paths::node(network, node));
+            }
+            self.dirty_used_links(network, node, dirty);
         }
     }
 
@@ -240,9 +248,13 @@ impl Zone {
     /// Brings a network and those that its claims concern up to date.
     pub(super) fn settle(&mut self, network: &NetworkName) -> Dirty {
         let mut dirty = Dirty::default();
+        let before = self.networks.id(network);
         for concerned in self.networks.settle(network) {
-            if self.evaluate(&concerned) {
+            let before = if concerned == *network { before } else { self.networks.id(&concerned) };
+            let renumbered = before != self.networks.id(&concerned);
+            if self.evaluate(&concerned) || renumbered {
                 self.dirty_network(&concerned, &mut dirty);
+                self.dirty_connects(&concerned, before, &mut dirty);
             }
         }
         dirty

@@ -1,9 +1,11 @@
 //! The index of one node's zone: what of the cluster this node renders, and what an event makes dirty.
 //!
-//! Owns trimmed facts of nodes, attachment definitions and pods, never whole objects: of other nodes' pods only those of
+//! Owns trimmed facts of nodes, attachment definitions, connections and pods, never whole objects: of other nodes' pods only those of
 //! layer2 networks, which have a port in every zone. Never reads the world and never writes to it; what rows follow is
 //! `causeway-plan`'s. Work of an event grows with what it touches, not with how many networks or pods there are.
 
+mod connect;
+mod connects;
 mod events;
 mod nad;
 mod network;
@@ -23,12 +25,15 @@ use causeway_api::annotations::Layer2TopologyVersion;
 use causeway_api::intent::{ClusterConfig, PodSubnet};
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeId, NodeName, OvnPrefix};
 
+pub use connect::{ConnectInfo, Place};
+pub use connects::{ConnectReport, Connecting, Membership};
 pub use network::{Active, Leg};
 pub use node::{Fact, Gateway, NodeInfo};
 pub use pod::{LocalPod, PodAddress, PodInfo, PodPort};
 pub use problem::{Problem, Reason, Subject};
 pub use usage::{Render, Use};
 
+use self::connects::Connects;
 use self::nad::Nads;
 use self::network::Spec;
 use self::networks::Networks;
@@ -152,6 +157,7 @@ pub struct Zone {
     networks: Networks,
     pods: Pods,
     usage: Usage,
+    connects: Connects,
     problems: BTreeMap<Subject, Problem>,
 }
 
@@ -170,6 +176,7 @@ impl Zone {
             networks,
             pods: Pods::default(),
             usage,
+            connects: Connects::default(),
             problems: BTreeMap::new(),
         };
         zone.settle(&NetworkName::default_network());
@@ -244,7 +251,7 @@ impl Zone {
     /// What a network is here; nothing if there is no such network.
     pub fn rendering(&self, network: &NetworkName) -> Option<Rendering<'_>> {
         let entry = self.networks.get(network)?;
-        Some(match (&entry.state, self.usage.of(network, &self.config.node)) {
+        Some(match (&entry.state, self.use_here(network)) {
             (_, Use::Unused) => Rendering::Unused,
             (Err(problem), _) => Rendering::Broken(problem),
             (Ok(_), Use::Unknown) => Rendering::Unknown,
@@ -261,9 +268,9 @@ impl Zone {
         }
     }
 
-    /// Whether a network is used on another node.
+    /// Whether a network is used on another node, by its own pods or by those of a network that it is connected with.
     pub fn used_on(&self, network: &NetworkName, node: &NodeName) -> Use {
-        self.usage.of(network, node)
+        self.use_of(network, node)
     }
 
     /// All networks, the default one included, whether they are rendered or not.

@@ -164,6 +164,16 @@ impl Networks {
         }
     }
 
+    /// The number of a network; nothing while it has none that can be read.
+    pub(super) fn id(&self, name: &NetworkName) -> Option<NetworkId> {
+        self.claimed.get(name).map(|(id, _)| *id)
+    }
+
+    /// The networks that have a number: one, unless something is badly wrong.
+    pub(super) fn with_id(&self, id: NetworkId) -> impl Iterator<Item = &NetworkName> {
+        self.claims.get(&Claim::Id(id)).into_iter().flatten().map(|(_, name)| name)
+    }
+
     /// The network that has a prefix.
     pub(super) fn with_prefix(&self, prefix: &OvnPrefix) -> Option<&NetworkName> {
         self.claims.get(&Claim::Prefix(prefix.clone()))?.first().map(|(_, name)| name)

@@ -1,8 +1,8 @@
 //! The prefixes of what a zone plans: whatever is in a database under one of them follows from one thing in the model.
 //!
-//! Names of networks, nodes, namespaces and pods hold neither `:` nor `%`, so none of them needs an escape here.
+//! Names of networks, nodes, namespaces, pods and connections hold neither `:` nor `%`, so none of them needs an escape here.
 
-use causeway_types::{NetworkName, NetworkNames, NodeName};
+use causeway_types::{ConnectName, NetworkName, NetworkNames, NodeName};
 
 use crate::record::ObjectKey;
 
@@ -45,4 +45,49 @@ pub fn balancer_group(name: &str) -> String {
 /// MAC bindings of a network's gateway router, which the database knows by port and address.
 pub fn mac_bindings(names: &NetworkNames, node: &NodeName) -> String {
     format!("Static_MAC_Binding:{}:", names.gateway_to_external(node))
+}
+
+/// Everything of a connection.
+pub fn connect(connect: &ConnectName) -> String {
+    format!("cnc:{connect}:")
+}
+
+/// The router of a connection; a whole path.
+pub fn connect_router(connect: &ConnectName) -> String {
+    format!("cnc:{connect}:router")
+}
+
+/// The addresses of all networks of a connection.
+pub fn connect_set(connect: &ConnectName) -> String {
+    format!("cnc:{connect}:set:")
+}
+
+/// Links of a network in a connection that belong to one node each.
+pub fn links(connect: &ConnectName, network: &NetworkName) -> String {
+    format!("cnc:{connect}:link:{network}:")
+}
+
+/// One of them.
+pub fn link(connect: &ConnectName, network: &NetworkName, node: &NodeName) -> String {
+    format!("cnc:{connect}:link:{network}:{node}:")
+}
+
+/// The link of a network in a connection that is the same on every node.
+pub fn network_link(connect: &ConnectName, network: &NetworkName) -> String {
+    format!("cnc:{connect}:network:{network}:")
+}
+
+/// What sends from a network to each other network of a connection.
+pub fn policies(connect: &ConnectName, from: &NetworkName) -> String {
+    format!("cnc:{connect}:policy:{from}:")
+}
+
+/// What sends from one network to another.
+pub fn policy(connect: &ConnectName, from: &NetworkName, to: &NetworkName) -> String {
+    format!("cnc:{connect}:policy:{from}:{to}:")
+}
+
+/// What sends from a network to all other networks of a connection at once.
+pub fn steering(connect: &ConnectName, from: &NetworkName) -> String {
+    format!("cnc:{connect}:steer:{from}:")
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use causeway_types::{NetworkName, NodeName};
+use causeway_types::{ConnectName, NetworkName, NodeName};
 
 use crate::record::ObjectKey;
 
@@ -17,6 +17,8 @@ pub enum Subject {
     Node(NodeName),
     /// A pod: something of it cannot be read.
     Pod(ObjectKey),
+    /// A ClusterNetworkConnect: it is not rendered here, or not as a whole.
+    Connect(ConnectName),
 }
 
 impl fmt::Display for Subject {
@@ -26,6 +28,7 @@ impl fmt::Display for Subject {
             Self::Nad(key) => write!(f, "NAD {key}"),
             Self::Node(name) => write!(f, "node {name}"),
             Self::Pod(key) => write!(f, "pod {key}"),
+            Self::Connect(name) => write!(f, "ClusterNetworkConnect {name}"),
         }
     }
 }
@@ -43,7 +46,7 @@ pub enum Reason {
     Malformed,
     /// The NAD names another network than the one it was given.
     ForeignNetwork,
-    /// This version does not render such networks.
+    /// This version does not render such networks or connections.
     Unsupported,
     /// The network's subnets have none for this node.
     NoHostSubnet,
@@ -55,6 +58,10 @@ pub enum Reason {
     PrefixClash,
     /// Another network or node has the same number.
     NumberClash,
+    /// A network of a connection is not known here yet, or cannot be rendered here.
+    NetworkNotReady,
+    /// A connection's block has no link for a node.
+    NoLink,
 }
 
 /// One problem.

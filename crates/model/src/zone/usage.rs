@@ -36,6 +36,8 @@ type Place = (NetworkName, NodeName);
 pub(super) struct Usage {
     grace: Option<u64>,
     pods: BTreeMap<Place, u32>,
+    /// Networks that are used on a node, or were a moment ago.
+    used: BTreeMap<NodeName, BTreeSet<NetworkName>>,
     /// Places that lost their last pod since the clock was seen.
     idle: BTreeSet<Place>,
     due: BTreeMap<Place, u64>,
@@ -67,6 +69,7 @@ impl Usage {
         Self {
             grace,
             pods: BTreeMap::new(),
+            used: BTreeMap::new(),
             idle: BTreeSet::new(),
             due: BTreeMap::new(),
             start: Start::Begun,
@@ -87,7 +90,11 @@ impl Usage {
         let was_idle = self.idle.remove(&place) | self.due.remove(&place).is_some();
         let count = self.pods.entry(place).or_default();
         *count += 1;
-        *count == 1 && !was_idle
+        let is_new = *count == 1 && !was_idle;
+        if is_new {
+            self.used.entry(node.clone()).or_default().insert(network.clone());
+        }
+        is_new
     }
 
     pub(super) fn remove(&mut self, network: &NetworkName, node: &NodeName) {
@@ -104,8 +111,7 @@ impl Usage {
         if !self.counts() || network.is_default() {
             return Use::Used;
         }
-        let place = (network.clone(), node.clone());
-        if self.pods.contains_key(&place) || self.idle.contains(&place) || self.due.contains_key(&place) {
+        if self.used.get(node).is_some_and(|networks| networks.contains(network)) {
             return Use::Used;
         }
         if matches!(self.start, Start::Over) { Use::Unused } else { Use::Unknown }
@@ -131,6 +137,12 @@ impl Usage {
             Start::Until(_) | Start::Over => {}
         }
         passed.unused = self.due.extract_if(.., |_, at| *at <= now).map(|(place, _)| place).collect();
+        for (network, node) in &passed.unused {
+            if let Some(networks) = self.used.get_mut(node) {
+                networks.remove(network);
+            }
+        }
+        self.used.retain(|_, networks| !networks.is_empty());
         passed
     }
 }

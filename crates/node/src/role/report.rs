@@ -40,13 +40,14 @@ fn add(failures: &mut BTreeMap<(FailureSubject, String), ZoneFailure>, failure: 
 fn of_problem(zone: &Zone, subject: &Subject, problem: &Problem) -> ZoneFailure {
     let (kind, name) = match subject {
         Subject::Network(network) => (FailureSubject::Network, network.to_string()),
+        Subject::Connect(connect) => (FailureSubject::ClusterNetworkConnect, connect.to_string()),
         Subject::Nad(_) | Subject::Node(_) | Subject::Pod(_) => {
             (FailureSubject::Node, format!("{}", zone.config().node))
         }
     };
     let message = match kind {
-        FailureSubject::Network => problem.message.clone(),
-        _ => format!("{subject}: {}", problem.message),
+        FailureSubject::Network | FailureSubject::ClusterNetworkConnect => problem.message.clone(),
+        FailureSubject::Node => format!("{subject}: {}", problem.message),
     };
     ZoneFailure {
         subject: kind,
