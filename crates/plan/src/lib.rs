@@ -5,6 +5,7 @@
 
 mod balancer;
 mod common;
+mod connect;
 mod gateway;
 pub mod host;
 mod interconnect;
@@ -17,5 +18,6 @@ mod row;
 mod scope;
 mod southbound;
 
+pub use connect::{OwnPort, own_ports};
 pub use northbound::Northbound;
 pub use southbound::Southbound;

@@ -6,10 +6,11 @@ use causeway_model::zone::{Active, Rendering, There, Use, Zone, paths};
 use causeway_ovn::{Plan, Planned, Planner, Str};
 use causeway_types::{NamespaceName, NetworkName, NodeName};
 
+use crate::connect::{self, Part};
 use crate::scope::Scope;
 use crate::{balancer, common, gateway, interconnect, isolation, layer2, layer3, pods};
 
-const ROOTS: [&str; 2] = ["network", "zone"];
+const ROOTS: [&str; 3] = ["cnc", "network", "zone"];
 const GROUP: &str = "Load_Balancer_Group";
 const BINDING: &str = "Static_MAC_Binding";
 
@@ -27,6 +28,7 @@ enum Slice<'a> {
     Pod(NetworkName, ObjectKey),
     Group(&'a str),
     Bindings(&'a str),
+    Connect(Part),
 }
 
 impl<'a> Slice<'a> {
@@ -46,6 +48,7 @@ impl<'a> Slice<'a> {
             }
             [GROUP, name] if !name.is_empty() => Self::Group(name),
             [BINDING, port, _, ..] => Self::Bindings(port),
+            ["cnc", ..] => Self::Connect(Part::of(&parts)?),
             _ => return None,
         })
     }
@@ -59,6 +62,7 @@ fn depth(path: &str) -> Option<usize> {
         (Some("network"), Some("node")) => Some(4),
         (Some("network"), Some("pod")) => Some(5),
         (Some("network"), _) => Some(3),
+        (Some("cnc"), kind) => connect::depth(kind),
         _ => None,
     }
 }
@@ -163,6 +167,7 @@ impl<'a> Northbound<'a> {
                 .of_network(name, |scope| scope.gateway.map_or(Ok(Vec::new()), |g| gateway::rows(scope, g))),
             Slice::Node(name, node) => self.node(name, node),
             Slice::Pod(name, key) => self.pod(name, key),
+            Slice::Connect(part) => connect::plan(self.0, part),
             Slice::Group(group) => match self.network_of_group(group) {
                 Some(name) => {
                     self.of_network(name, |scope| Ok(balancer::group(scope, group).into_iter().collect()))
@@ -206,12 +211,16 @@ impl Planner for Northbound<'_> {
         if Slice::of(prefix).is_some() {
             return vec![prefix.into()];
         }
-        let slices: Vec<String> = match prefix.strip_prefix("network:").and_then(|rest| rest.split_once(':'))
-        {
-            Some((name, _)) => NetworkName::new(name).map(|name| self.slices_of(&name)).unwrap_or_default(),
-            None => {
+        let rest = |root: &str| prefix.strip_prefix(root).and_then(|rest| rest.split_once(':'));
+        let slices: Vec<String> = match (rest("network:"), prefix.starts_with("cnc:")) {
+            (Some((name, _)), _) => {
+                NetworkName::new(name).map(|name| self.slices_of(&name)).unwrap_or_default()
+            }
+            (None, true) => connect::slices(self.0, prefix),
+            (None, false) => {
                 let shared = [common::SLICE, isolation::SLICE].map(str::to_owned);
-                shared.into_iter().chain(self.0.networks().flat_map(|name| self.slices_of(name))).collect()
+                let networks = self.0.networks().flat_map(|name| self.slices_of(name));
+                shared.into_iter().chain(networks).chain(connect::slices(self.0, "")).collect()
             }
         };
         slices.iter().filter(|slice| slice.starts_with(prefix)).map(Str::from).collect()
@@ -245,6 +254,7 @@ impl Planner for Northbound<'_> {
             Some(Slice::Group(_)) => 30,
             Some(Slice::Gateway(_) | Slice::Bindings(_)) => 40,
             Some(Slice::Node(..)) => 50,
+            Some(Slice::Connect(part)) => part.priority(),
             None => 100,
         }
     }

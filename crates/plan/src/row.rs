@@ -129,6 +129,8 @@ pub(crate) struct Route {
     /// Named wherever the port is this zone's: without it northd looks at every port for every route.
     pub(crate) port: String,
     pub(crate) by_source: bool,
+    /// The table it is in; the main one has no name.
+    pub(crate) table: &'static str,
     pub(crate) external_ids: Map,
 }
 
@@ -140,6 +142,7 @@ impl Route {
             nexthop: self.next_hop.to_string().into(),
             output_port: Some(self.port.into()),
             policy: self.by_source.then(|| "src-ip".into()),
+            route_table: self.table.into(),
             external_ids: self.external_ids,
             ..Default::default()
         };

@@ -145,6 +145,7 @@ impl<'a> Scope<'a> {
             next_hop,
             port: port.to_owned(),
             by_source: false,
+            table: "",
             external_ids: ids(self.net),
         }
     }

@@ -5,7 +5,7 @@ mod support;
 
 use causeway_plan::{Northbound, Southbound};
 use support::check::{assert_golden, show};
-use support::{Ip, cluster};
+use support::{Ip, cluster, connected};
 
 fn check(topology: &str, prefixes: &[&str]) {
     for ip in Ip::ALL {
@@ -62,4 +62,17 @@ fn a_layer2_network() {
 fn chassis_of_other_nodes() {
     let zone = cluster(Ip::V4, None);
     assert_golden("southbound", &show(&Southbound::new(&zone), &["chassis:", "Encap:"]));
+}
+
+#[test]
+fn connections() {
+    for ip in Ip::ALL {
+        for topology in ["transit", "both", "compact"] {
+            let zone = connected(ip, topology);
+            assert_golden(
+                &format!("connect-{topology}-{}", ip.name()),
+                &show(&Northbound::new(&zone), &["cnc:"]),
+            );
+        }
+    }
 }

@@ -64,6 +64,11 @@ impl ConnectInfo {
         self.topology != ConnectTopology::Transit
     }
 
+    /// The families in which networks have places.
+    pub fn families(&self) -> Families {
+        self.places.values().flatten().flat_map(|place| place.blocks.iter().map(Cidr::family)).collect()
+    }
+
     /// The last of the blocks of which each node has a link, if there are any.
     pub(super) fn last_block(&self) -> Option<&Place> {
         let blocks = self.places.values().flatten().filter(|place| place.topology == Topology::Layer3);
@@ -89,6 +94,11 @@ impl ConnectInfo {
 }
 
 impl Place {
+    /// The number of the block, and that of the slice in it where it is one: what an allocator knows it by.
+    pub fn position(&self) -> (u32, Option<u32>) {
+        (self.index, (self.topology == Topology::Layer2).then_some(self.slot))
+    }
+
     /// The links of a node, or those that are the same on every node, IPv4 first; only of these families.
     ///
     /// # Errors

@@ -67,6 +67,8 @@ pub(super) struct Connects {
     by_network: BTreeMap<NetworkId, BTreeSet<ConnectName>>,
     /// How many cannot be read.
     broken: usize,
+    /// Whether there may be some that were not listed yet.
+    awaited: bool,
 }
 
 impl Entry {
@@ -110,6 +112,26 @@ impl Connects {
 }
 
 impl Zone {
+    /// From now on nobody can say which connections there are: what is there of them stays.
+    pub fn await_connects(&mut self) {
+        self.connects.awaited = true;
+    }
+
+    /// All connections are known.
+    pub fn connects_listed(&mut self) -> Dirty {
+        if !std::mem::take(&mut self.connects.awaited) {
+            return Dirty::default();
+        }
+        // Whose peers use a network is known only now, too.
+        let prefix = if self.usage.counts() { String::new() } else { paths::CONNECTS.to_owned() };
+        Dirty { northbound: vec![prefix], ..Dirty::default() }
+    }
+
+    /// Whether all connections are known.
+    pub fn knows_connects(&self) -> bool {
+        !self.connects.awaited
+    }
+
     /// A connection is there, or has changed. One that is going is gone: nobody waits for the cluster manager with that.
     pub fn apply_connect(&mut self, connect: &record::Connect) -> Dirty {
         if connect.deleting {
@@ -282,9 +304,8 @@ impl Zone {
         let (before, after) = (ids(old.as_ref()), ids(new));
         match moved(old.as_ref(), new) {
             Some(places) => {
-                let info = new.and_then(Entry::info);
-                for id in places {
-                    info.into_iter().for_each(|info| self.dirty_place(info, id, &mut dirty));
+                for (info, id) in places.into_iter().filter_map(|id| Some((new?.info()?, id))) {
+                    self.dirty_place(info, id, &mut dirty);
                 }
             }
             None => dirty.northbound.push(paths::connect(name)),
@@ -333,6 +354,8 @@ impl Zone {
     }
 
     fn dirty_place(&self, info: &ConnectInfo, id: NetworkId, dirty: &mut Dirty) {
+        // Its families are those of all places, also of networks that are not known here.
+        dirty.northbound.push(paths::connect_set(&info.name));
         for network in self.networks.with_id(id) {
             self.dirty_member(info, network, dirty);
         }
@@ -374,7 +397,7 @@ impl Zone {
         if own == Use::Used || self.peers(network).any(|peer| self.usage.of(peer, node) == Use::Used) {
             return Use::Used;
         }
-        if self.connects.broken > 0 { Use::Unknown } else { own }
+        if self.connects.broken > 0 || self.connects.awaited { Use::Unknown } else { own }
     }
 
     pub(super) fn use_here(&self, network: &NetworkName) -> Use {

@@ -47,6 +47,9 @@ pub fn mac_bindings(names: &NetworkNames, node: &NodeName) -> String {
     format!("Static_MAC_Binding:{}:", names.gateway_to_external(node))
 }
 
+/// Everything of all connections.
+pub const CONNECTS: &str = "cnc:";
+
 /// Everything of a connection.
 pub fn connect(connect: &ConnectName) -> String {
     format!("cnc:{connect}:")

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use causeway_api::intent::ClusterConfig;
-use causeway_model::record::{Nad, Node, ObjectKey, Pod};
+use causeway_model::record::{Connect, Nad, Node, ObjectKey, Pod};
 use causeway_model::zone::{DefaultService, Zone, ZoneConfig};
 use causeway_ovn::{Plan, Planned, Planner};
-use causeway_types::{Cidr, NodeId, NodeName};
+use causeway_types::{Cidr, ConnectName, NodeId, NodeName};
 use serde_json::{Value, json};
 
 /// Which IP families a cluster and its networks have.
@@ -132,6 +132,80 @@ pub fn green(ip: Ip) -> Nad {
         nad("ns2/green", "cluster_udn_green", 5, json!({"topology": "layer2", "subnets": subnets}));
     green.annotations.insert("k8s.ovn.org/tunnel-keys".into(), "[16711688,16715780]".into());
     green
+}
+
+/// A layer3 network like `blue` with another number, in namespace `ns<id + 2>`.
+pub fn layer3(name: &str, id: u32, ip: Ip) -> Nad {
+    let (four, six) = (format!("10.{}.0.0/16/24", 10 + 10 * id), format!("fd{}::/48/64", 10 + 10 * id));
+    let subnets = ip.pick(four, six).join(",");
+    let (nad_key, network) = (format!("ns{}/{name}", id + 2), format!("cluster_udn_{name}"));
+    nad(&nad_key, &network, id, json!({"topology": "layer3", "subnets": subnets}))
+}
+
+/// A layer2 network like `green` with another number, in namespace `ns<id>`.
+pub fn layer2(name: &str, id: u32, ip: Ip) -> Nad {
+    let (four, six) = (format!("203.{id}.0.0/16"), format!("2010:{id}::/60"));
+    let subnets = ip.pick(four, six).join(",");
+    let (nad_key, network) = (format!("ns{id}/{name}"), format!("cluster_udn_{name}"));
+    nad(&nad_key, &network, id, json!({"topology": "layer2", "subnets": subnets}))
+}
+
+pub fn connect_name(name: &str) -> ConnectName {
+    ConnectName::new(name).unwrap()
+}
+
+/// A connection of pods as the cluster manager leaves it. Each owner has the block of its position, a layer2 network its
+/// first slice; the connect subnets are those of the specification's sample.
+pub fn connect(name: &str, topology: &str, ip: Ip, owners: &[&str]) -> Connect {
+    let mut blocks = serde_json::Map::new();
+    for (at, owner) in owners.iter().enumerate() {
+        let (four, six) = match owner.starts_with("layer3") {
+            true => (format!("192.168.{at}.0/24"), format!("fd01::{at:x}:0:0/96")),
+            false => (format!("192.168.{at}.0/31"), format!("fd01::{at:x}:0:0/127")),
+        };
+        let six = six.parse::<Cidr>().unwrap().to_string();
+        let place = ip.pick(("ipv4", four), ("ipv6", six));
+        blocks.insert(
+            (*owner).to_owned(),
+            place.into_iter().map(|(k, v)| (k.to_owned(), Value::from(v))).collect(),
+        );
+    }
+    let subnets = ip.pick(
+        json!({"cidr": "192.168.0.0/16", "networkPrefix": 24}),
+        json!({"cidr": "fd01::/64", "networkPrefix": 96}),
+    );
+    let object = json!({
+        "apiVersion": "k8s.ovn.org/v1", "kind": "ClusterNetworkConnect",
+        "metadata": {"name": name, "annotations": {
+            "k8s.ovn.org/network-subnets": Value::Object(blocks).to_string(),
+            "k8s.ovn.org/connect-router-tunnel-key": "16715790",
+            "k8s.ovn.org/connect-router-slots": "128",
+            "k8s.ovn.org/connect-topology": topology,
+        }},
+        "spec": {"networkSelectors": [], "connectSubnets": subnets, "connectivityEnabled": ["PodNetwork"]},
+    });
+    Connect::of(connect_name(name), serde_json::from_value(object).unwrap())
+}
+
+/// The connection with another annotation.
+pub fn with_annotation(mut connect: Connect, key: &str, text: Option<&str>) -> Connect {
+    let key = format!("k8s.ovn.org/{key}");
+    match text {
+        Some(text) => drop(connect.annotations.insert(key, text.into())),
+        None => drop(connect.annotations.remove(&key)),
+    }
+    connect
+}
+
+/// The owners of `blue`, `orange` and `green`, in the order of their blocks.
+pub const COLOURS: [&str; 3] = ["layer3_1", "layer3_2", "layer2_5"];
+
+/// The small cluster with a third network, `orange`, and a connection `road` of all three.
+pub fn connected(ip: Ip, topology: &str) -> Zone {
+    let mut zone = cluster(ip, None);
+    zone.apply_nad(&layer3("orange", 2, ip));
+    zone.apply_connect(&connect("road", topology, ip, &COLOURS));
+    zone
 }
 
 /// A network of either topology by its number, in a namespace of its own.
