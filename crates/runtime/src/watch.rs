@@ -181,6 +181,13 @@ fn lacks_streams(error: &watcher::Error) -> bool {
     }
 }
 
+const NOT_INSTALLED: &str = "are not installed in this cluster";
+
+/// Whether [`Event::Unsynced`] says that the kind is not installed: then there are no objects of it.
+pub fn is_not_installed(problem: &str) -> bool {
+    problem.contains(NOT_INSTALLED)
+}
+
 /// What is wrong, for people: a kind that is not installed and a right that is missing are named as such.
 fn problem<T: Watched>(error: &watcher::Error) -> String {
     use watcher::Error as Watch;
@@ -192,10 +199,9 @@ fn problem<T: Watched>(error: &watcher::Error) -> String {
         _ => None,
     };
     match status.map(|status| status.code) {
-        Some(404) => format!(
-            "{} are not installed in this cluster: apply the custom resource definitions (causeway crds)",
-            T::KIND
-        ),
+        Some(404) => {
+            format!("{} {NOT_INSTALLED}: apply the custom resource definitions (causeway crds)", T::KIND)
+        }
         Some(403) => {
             format!("{} may not be listed: apply the roles (causeway crds --set roles): {error}", T::KIND)
         }

@@ -61,6 +61,17 @@ pub struct NodeFlags {
     /// Render networks only where they are used: the same as --render=used
     #[arg(long, env = "CAUSEWAY_ENABLE_DYNAMIC_UDN_ALLOCATION")]
     pub(super) enable_dynamic_udn_allocation: bool,
+    /// Render ClusterNetworkConnects
+    #[arg(
+        long,
+        env = "CAUSEWAY_ENABLE_NETWORK_CONNECT",
+        default_value_t = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        action = clap::ArgAction::Set
+    )]
+    pub(super) enable_network_connect: bool,
     /// How long a network stays rendered after its last pod went, with --render=used, in seconds
     #[arg(long, env = "CAUSEWAY_UDN_DELETION_GRACE_PERIOD", value_name = "SECONDS", default_value_t = 120)]
     pub(super) udn_deletion_grace_period: u64,

@@ -15,6 +15,7 @@ mod flags;
 mod freed;
 mod host;
 mod metrics;
+mod rendered;
 mod report;
 mod run;
 mod state;

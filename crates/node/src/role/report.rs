@@ -10,14 +10,22 @@ use causeway_ovn::Str;
 use causeway_ovn::apply::Engine;
 use serde_json::{Value, json};
 
+use super::rendered::{Rendered, missing};
+
 /// A message that fits into the report.
 const LONGEST_MESSAGE: usize = 1024;
 
 /// What the zone and its two databases say.
-pub(super) fn report(zone: &Zone, engines: &[&Engine], epoch: i64) -> ZoneReportSpec {
+pub(super) fn report(zone: &Zone, engines: &[&Engine], epoch: i64, rendered: &Rendered) -> ZoneReportSpec {
     let mut failures = BTreeMap::new();
     for (subject, problem) in zone.problems() {
         add(&mut failures, of_problem(zone, subject, problem));
+    }
+    for connect in zone.connect_reports() {
+        let subject = Subject::Connect(connect.name.clone());
+        for problem in missing(&connect) {
+            add(&mut failures, of_problem(zone, &subject, problem));
+        }
     }
     for engine in engines {
         for (slice, failure) in engine.failures() {
@@ -29,7 +37,7 @@ pub(super) fn report(zone: &Zone, engines: &[&Engine], epoch: i64) -> ZoneReport
     }
     let failure_count = failures.len() as i64;
     let failures = failures.into_values().take(MAX_FAILURES).collect();
-    ZoneReportSpec { epoch, connects: Vec::new(), failures, failure_count }
+    ZoneReportSpec { epoch, connects: rendered.reports(), failures, failure_count }
 }
 
 /// One line for each subject: the first reason stands for all of its slices.
@@ -62,6 +70,9 @@ fn of_slice(zone: &Zone, slice: &Str, reason: &str, message: &str) -> ZoneFailur
     let (subject, name) = match (parts.next(), parts.next()) {
         (Some("network"), Some(network)) if !network.is_empty() => {
             (FailureSubject::Network, network.to_owned())
+        }
+        (Some("cnc"), Some(connect)) if !connect.is_empty() => {
+            (FailureSubject::ClusterNetworkConnect, connect.to_owned())
         }
         _ => (FailureSubject::Node, zone.config().node.to_string()),
     };
@@ -107,6 +118,7 @@ mod tests {
             (failure.subject, failure.name)
         };
         assert_eq!(of("network:blue:pod:a:b:"), (FailureSubject::Network, "blue".into()));
+        assert_eq!(of("cnc:main:link:blue:n1:"), (FailureSubject::ClusterNetworkConnect, "main".into()));
         assert_eq!(of("zone:common:"), (FailureSubject::Node, "n1".into()));
         assert_eq!(of("Load_Balancer_Group:x"), (FailureSubject::Node, "n1".into()));
     }
@@ -115,7 +127,7 @@ mod tests {
     #[test]
     fn a_report_is_one_line_for_each_subject() {
         let engine = Engine::new(&NORTHBOUND, Options::default());
-        let report = report(&zone(), &[&engine], 7);
+        let report = report(&zone(), &[&engine], 7, &Rendered::default());
         let lines: Vec<(&str, &str)> =
             report.failures.iter().map(|f| (f.name.as_str(), f.reason.as_str())).collect();
         assert_eq!(lines, [("default", "NodeNotReady")]);

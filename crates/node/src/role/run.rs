@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use causeway_api::crd::ZoneReportSpec;
 use causeway_api::install::FREED_NUMBERS;
 use causeway_host::Kernel;
-use causeway_model::record::{Nad, Namespace, Node, Pod};
+use causeway_model::record::{Connect, Nad, Namespace, Node, Pod};
 use causeway_model::zone::{Dirty, ZoneConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
@@ -29,9 +29,10 @@ use tracing::{debug, info, warn};
 
 use super::annotations::{self, Switch};
 use super::flags::NodeFlags;
-use super::freed;
+use super::freed::{self, InUse};
 use super::host::HostTask;
 use super::metrics::Metrics;
+use super::rendered::Rendered;
 use super::report;
 use super::state::{Input, State};
 use super::switch;
@@ -63,6 +64,9 @@ pub async fn run(flags: NodeFlags) -> anyhow::Result<()> {
     let client = causeway_runtime::client(flags.cluster.kubeconfig.as_deref(), "node").await?;
     let (sender, messages) = mpsc::channel(QUEUE);
     start_watches(&client, &sender);
+    if flags.enable_network_connect {
+        start_watch::<Connect>(&client, &sender, |event| Message::Input(Input::Connect(Box::new(event))));
+    }
     start_freed(&client, &sender, &flags.cluster.namespace);
     let writer = Writer::start(client.clone(), sender, Message::Written);
     let mut registry = Registry::default();
@@ -113,12 +117,19 @@ fn start_watch<T: Watched>(
     tokio::spawn(watches::watch(everywhere::<T>(client), selection, sender.clone(), wrap));
 }
 
-fn applier(declarations: &'static Declarations, remote: &Remote) -> Applier {
+/// Connections are the only thing whose rendering somebody waits for.
+const COUNTED: &[&str] = &["cnc"];
+
+fn applier(
+    declarations: &'static Declarations,
+    remote: &Remote,
+    counted: &'static [&'static str],
+) -> Applier {
     Applier::new(ApplierConfig {
         declarations,
         remotes: vec![remote.clone()],
         tls: None,
-        options: Options { lock: Some(LOCK.into()), ..Options::default() },
+        options: Options { lock: Some(LOCK.into()), counted, ..Options::default() },
     })
 }
 
@@ -135,6 +146,8 @@ struct Task {
     masquerade: Vec<Cidr>,
     /// The MAC address of the default network's management port.
     management: Option<Mac>,
+    /// The connections that northd has carried out.
+    rendered: Rendered,
     /// The report that was sent last.
     reported: Option<ZoneReportSpec>,
     /// The annotations that were sent last, against what they were sent.
@@ -162,10 +175,14 @@ impl Task {
             render: flags.rendering(),
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
+        let mut state = State::new(config);
+        if flags.enable_network_connect {
+            state.zone.await_connects();
+        }
         Ok(Task {
-            state: State::new(config),
-            northbound: applier(&NORTHBOUND, &flags.northbound),
-            southbound: applier(&SOUTHBOUND, &flags.southbound),
+            state,
+            northbound: applier(&NORTHBOUND, &flags.northbound, COUNTED),
+            southbound: applier(&SOUTHBOUND, &flags.southbound, &[]),
             host: HostTask::start(ovs.clone(), Kernel),
             wiring: Wiring::start(flags, ovs, registry)?,
             switch: switch::follow(flags.vswitch.clone()),
@@ -174,6 +191,7 @@ impl Task {
             health,
             masquerade,
             management: None,
+            rendered: Rendered::default(),
             reported: None,
             annotated: None,
             epoch: 0,
@@ -271,6 +289,7 @@ impl Task {
         if self.looked.elapsed() >= LOOK_INTERVAL {
             self.looked = Instant::now();
             self.look_for_freed();
+            self.look_for_rendered();
             self.report();
             self.measure();
         }
@@ -326,15 +345,22 @@ impl Task {
         let whole = engine.held().is_empty() && engine.failures().is_empty();
         let settled = whole && self.northbound.is_settled() && self.southbound.is_settled();
         if let Some(record) = self.state.freed.as_ref().filter(|_| settled) {
-            let in_use = self.state.zone.rendered().map(|network| network.id.get()).collect();
-            self.epoch = freed::cleared(record, &in_use);
+            self.epoch = freed::cleared(record, &InUse::of(&self.state.zone));
         }
+    }
+
+    fn look_for_rendered(&mut self) {
+        let counted = (self.northbound.counted(), self.southbound.counted());
+        let reached = matches!(counted, (Some(asked), Some(done)) if done >= asked);
+        let carried_out = self.northbound.is_settled() && reached;
+        let wanted = self.state.zone.connect_reports();
+        self.rendered.look(&wanted, self.northbound.engine(), carried_out);
     }
 
     fn report(&mut self) {
         let Some(own) = &self.state.own else { return };
         let engines = [self.northbound.engine(), self.southbound.engine()];
-        let spec = report::report(&self.state.zone, &engines, self.epoch);
+        let spec = report::report(&self.state.zone, &engines, self.epoch, &self.rendered);
         if self.reported.as_ref() == Some(&spec) {
             return;
         }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use causeway_alloc::Reuse;
-use causeway_model::record::{Nad, Namespace, Node, ObjectKey, Pod};
+use causeway_model::record::{Connect, Nad, Namespace, Node, ObjectKey, Pod};
 use causeway_model::zone::{Dirty, Zone, ZoneConfig};
 use causeway_runtime::watch::Event;
-use causeway_types::{NamespaceName, NodeName};
+use causeway_types::{ConnectName, NamespaceName, NodeName};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tracing::warn;
 
@@ -19,6 +19,7 @@ pub(super) enum Input {
     Namespace(Event<Namespace, NamespaceName>),
     Nad(Event<Nad, ObjectKey>),
     Pod(Event<Pod, ObjectKey>),
+    Connect(Box<Event<Connect, ConnectName>>),
     Freed(Box<Event<ConfigMap, ObjectKey>>),
 }
 
@@ -79,11 +80,25 @@ impl State {
                 self.freed(*event);
                 Effect::default()
             }
+            Input::Connect(event) => Effect { dirty: self.connect(*event), became_ready: false },
             Input::Namespace(event) => {
                 self.take(Kind::Namespaces, event, Zone::apply_namespace, Zone::delete_namespace)
             }
             Input::Nad(event) => self.take(Kind::Nads, event, Zone::apply_nad, Zone::delete_nad),
             Input::Pod(event) => self.take(Kind::Pods, event, Zone::apply_pod, Zone::delete_pod),
+        }
+    }
+
+    /// Nobody waits for connections: a cluster need not have them. Until they are listed, their rows stay.
+    fn connect(&mut self, event: Event<Connect, ConnectName>) -> Dirty {
+        match event {
+            Event::Applied(connect) => self.zone.apply_connect(&connect),
+            Event::Deleted(name) => self.zone.delete_connect(&name),
+            Event::Synced => self.zone.connects_listed(),
+            Event::Unsynced(problem) => {
+                warn!(problem, "connections cannot be listed; those that are known stay as they are");
+                Dirty::default()
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use causeway_api::crd::{
     ClusterNetworkConnect, ClusterUserDefinedNetwork, IpamClaim, NetworkAttachmentDefinition,
     UserDefinedNetwork, ZoneReport,
 };
-use causeway_model::record::{Controller, Nad, Namespace, Node, ObjectKey, Pod, Texts};
+use causeway_model::record::{Connect, Controller, Nad, Namespace, Node, ObjectKey, Pod, Texts};
 use causeway_types::{ConnectName, NamespaceName, NodeName, ObjectName};
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -141,6 +141,22 @@ impl Watched for Pod {
             deleting: object.metadata.deletion_timestamp.is_some(),
             annotations: annotations_of(object.metadata, |key| OF_PODS.contains(&key)),
         }
+    }
+}
+
+impl Watched for Connect {
+    type Object = ClusterNetworkConnect;
+    type Key = ConnectName;
+    const KIND: &'static str = "clusternetworkconnects";
+
+    fn kind() {}
+
+    fn key(object: &Self::Object) -> Option<ConnectName> {
+        ConnectName::new(object.metadata.name.clone()?).ok()
+    }
+
+    fn trim(object: Self::Object, name: ConnectName) -> Self {
+        Self::of(name, object)
     }
 }
 
