@@ -1,8 +1,10 @@
 //! What the end-to-end tests share. Each file in `tests/` is a program with a sandbox of its own.
 
 mod inventory;
+mod traffic;
 
 pub use inventory::{inventory, transactions, zone};
+pub use traffic::{condition, kill_and_wait, lost_during, wait_reach};
 
 use causeway_sandbox::harness::Sandbox;
 use std::sync::OnceLock;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use causeway_tests::shared;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const DEPLOYMENT: &str = include_str!("manifests/deployment.yaml");
 

@@ -3,24 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use causeway_sandbox::harness::Sandbox;
-use causeway_tests::{inventory, shared, transactions, zone};
+use causeway_tests::{
+    condition, inventory, kill_and_wait, lost_during, shared, transactions, wait_reach, zone,
+};
 use std::collections::BTreeSet;
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const MANIFESTS: &str = include_str!("manifests/day2.yaml");
-
-fn condition(sandbox: &Sandbox, object: &[&str], kind: &str) -> (String, String) {
-    let object = sandbox.get(object).unwrap();
-    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let found = conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default();
-    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
-    (text("status"), text("message"))
-}
-
-fn wait_reach(sandbox: &Sandbox, from: &str, to: &str) {
-    let reaches = || Ok(sandbox.matrix(&[from, to])?.is_full().then_some(()));
-    sandbox.wait_for(&format!("{from} and {to} to reach each other"), reaches).unwrap();
-}
 
 /// udn-cases D016, D022, D023, D025: what should go is gone, by listing; what is in use stays, and says by whom.
 #[test]
@@ -103,37 +92,6 @@ fn versions(sandbox: &Sandbox) -> Vec<String> {
     let path = "-o=jsonpath={range .items[*]}{.kind} {.metadata.namespace}/{.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}";
     let kinds = ["net-attach-def", "udn", "cudn", "zonereports"];
     kinds.iter().map(|kind| sandbox.kubectl(&["get", kind, "-A", path]).unwrap()).collect()
-}
-
-/// How many of a running ping's packets were lost while something happened.
-fn lost_during(sandbox: &Sandbox, from: &str, to: &str, what: impl FnOnce()) -> u32 {
-    let address = sandbox.pod(to).addresses().unwrap().remove(0);
-    let (namespace, pod) = from.split_once('/').unwrap();
-    let words = ["exec", "--namespace", namespace, pod, "--", "ping", "-i", "0.1", &address];
-    let ping = sandbox.kubectl_in_background(&words).unwrap();
-    ping.wait_for_line("icmp_seq=").unwrap();
-    what();
-    sandbox.pod(from).exec(&["pkill", "-INT", "ping"]).unwrap();
-    let lines = ping.lines_to("packets transmitted").unwrap();
-    let numbers: Vec<u32> = lines.last().unwrap().split(' ').filter_map(|word| word.parse().ok()).collect();
-    let (sent, received) = (numbers[0], numbers[1]);
-    // The last one may have been on its way when ping was told to end.
-    let last = format!("icmp_seq={sent} ");
-    let on_its_way = !lines.iter().any(|line| line.contains(&last));
-    (sent - received).saturating_sub(u32::from(on_its_way))
-}
-
-fn kill_and_wait(sandbox: &Sandbox, unit: &str) {
-    let deaths =
-        || Ok(sandbox.status()?.units.into_iter().find(|u| u.id == unit).map(|u| (u.deaths, u.ready)));
-    let (before, _) = deaths().unwrap().unwrap();
-    sandbox.kill(unit).unwrap();
-    sandbox
-        .wait_for(&format!("{unit} to be back"), || {
-            Ok(deaths()?.filter(|(now, ready)| *now > before && *ready))
-        })
-        .unwrap();
-    sandbox.wait_settled().unwrap();
 }
 
 /// An unchanged restart writes nothing, in no database and not in Kubernetes, and no packet is lost. Restarts of the

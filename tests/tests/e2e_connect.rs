@@ -1,0 +1,196 @@
+//! Roads between islands: a ClusterNetworkConnect joins networks of both topologies, and nothing else leaks.
+#![cfg(feature = "e2e")]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_tests::{condition, inventory, kill_and_wait, lost_during, shared, transactions};
+use std::collections::BTreeSet;
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const ISLANDS: &str = include_str!("manifests/connect.yaml");
+const PODS: [(&str, &str); 8] = [
+    ("blue/a", "n1"),
+    ("blue/b", "n2"),
+    ("green/a", "n1"),
+    ("green/c", "n3"),
+    ("red/b", "n2"),
+    ("red/c", "n3"),
+    ("yellow/a", "n1"),
+    ("plain/b", "n2"),
+];
+const MAIN: (&str, &str) = ("blue", "green");
+const SIDE: (&str, &str) = ("green", "red");
+
+/// Joins what has this label, networks of the cluster and networks of namespaces, over these subnets.
+fn road(name: &str, label: &str, subnet: u8) -> String {
+    format!(
+        "apiVersion: k8s.ovn.org/v1
+kind: ClusterNetworkConnect
+metadata: {{name: {name}}}
+spec:
+  networkSelectors:
+  - networkSelectionType: ClusterUserDefinedNetworks
+    clusterUserDefinedNetworkSelector: {{networkSelector: {{matchLabels: {{{label}: \"yes\"}}}}}}
+  - networkSelectionType: PrimaryUserDefinedNetworks
+    primaryUserDefinedNetworkSelector: {{namespaceSelector: {{matchLabels: {{{label}: \"yes\"}}}}}}
+  connectSubnets:
+  - {{cidr: 192.{subnet}.0.0/16, networkPrefix: 24}}
+  - {{cidr: \"fd01:{subnet}::/64\", networkPrefix: 96}}
+  connectivityEnabled: [PodNetwork]
+"
+    )
+}
+
+fn network(pod: &str) -> &str {
+    pod.split('/').next().unwrap()
+}
+
+/// Waits until exactly these networks reach each other, and nobody else does.
+fn wait_roads(sandbox: &Sandbox, roads: &[(&str, &str)]) {
+    let pods = PODS.map(|(pod, _)| pod);
+    let joined = |from: &str, to: &str| {
+        let (from, to) = (network(from), network(to));
+        from == to || roads.contains(&(from, to)) || roads.contains(&(to, from))
+    };
+    let as_wanted = || {
+        let matrix = sandbox.matrix_with(&pods, &Probe::ALL)?;
+        let wrong = matrix.wrong(joined);
+        match wrong.is_empty() {
+            true => Ok(Some(())),
+            false => Err(causeway_sandbox::Error::Request(format!("{}\n{matrix}", wrong.join("\n")))),
+        }
+    };
+    sandbox.wait_for(&format!("roads {roads:?} and no others"), as_wanted).unwrap();
+}
+
+/// Waits until a connection is said to be rendered everywhere.
+fn wait_success(sandbox: &Sandbox, name: &str) {
+    let status = || {
+        let object = sandbox.get(&["cnc", name])?;
+        match object["status"]["status"].as_str() {
+            Some("Success") => Ok(Some(())),
+            _ => Err(causeway_sandbox::Error::Request(object["status"].to_string())),
+        }
+    };
+    sandbox.wait_for(&format!("{name} to be a success"), status).unwrap();
+    for node in NODES {
+        let kind = format!("Ready-In-Zone-{node}");
+        assert_eq!(condition(sandbox, &["cnc", name], &kind).0, "True", "{kind} of {name}");
+    }
+}
+
+fn annotation(sandbox: &Sandbox, name: &str, key: &str) -> String {
+    let object = sandbox.get(&["cnc", name]).unwrap();
+    object["metadata"]["annotations"][format!("k8s.ovn.org/{key}")].as_str().unwrap_or_default().to_owned()
+}
+
+/// The whole life of two roads: made, used, started anew, doubled, rebuilt in the other topology, and gone.
+#[test]
+fn roads_join_what_they_name_and_nothing_else() {
+    let sandbox = shared();
+    sandbox.apply(ISLANDS).unwrap();
+    sandbox.start_pods(&PODS).unwrap();
+    wait_roads(sandbox, &[]);
+    let islands = inventory(sandbox, &NODES);
+
+    sandbox.apply(&road("main", "main", 168)).unwrap();
+    sandbox.apply(&road("side", "side", 169)).unwrap();
+    wait_success(sandbox, "main");
+    wait_success(sandbox, "side");
+    wait_roads(sandbox, &[MAIN, SIDE]);
+    pods_are_seen_by_their_own_addresses(sandbox);
+    the_state_is_told_at_a_glance(sandbox);
+    unchanged_restarts_write_nothing(sandbox);
+
+    // Two connections may join the same pair; while one of them is there, they stay joined.
+    sandbox.apply(&road("main-too", "main", 170)).unwrap();
+    wait_success(sandbox, "main-too");
+    let lost = lost_during(sandbox, "blue/a", "green/c", || {
+        sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
+        wait_roads(sandbox, &[MAIN, SIDE]);
+    });
+    println!("{lost} packets lost when one of two connections went");
+
+    // A network that is not selected any more is cut off at once, whatever becomes of the rest.
+    sandbox.kubectl(&["label", "namespace", "red", "side-"]).unwrap();
+    wait_roads(sandbox, &[MAIN]);
+    let (accepted, message) = condition(sandbox, &["cnc", "side"], "Accepted");
+    assert_eq!(accepted, "False", "{message}");
+    sandbox.kubectl(&["label", "namespace", "red", "side=yes"]).unwrap();
+    wait_success(sandbox, "side");
+    wait_roads(sandbox, &[MAIN, SIDE]);
+
+    the_other_topology_carries_the_same_packets(sandbox);
+
+    sandbox.kubectl(&["delete", "cnc", "--all", "--timeout=60s"]).unwrap();
+    wait_roads(sandbox, &[]);
+    let left = || {
+        let left: BTreeSet<String> =
+            inventory(sandbox, &NODES).symmetric_difference(&islands).cloned().collect();
+        match left.is_empty() {
+            true => Ok(Some(())),
+            false => Err(causeway_sandbox::Error::Request(left.into_iter().collect::<Vec<_>>().join("\n"))),
+        }
+    };
+    sandbox.wait_for("nothing to be left of the roads", left).unwrap();
+}
+
+fn pods_are_seen_by_their_own_addresses(sandbox: &Sandbox) {
+    let own = sandbox.pod("blue/a").addresses().unwrap();
+    for address in sandbox.pod("green/c").addresses().unwrap() {
+        let host = if address.contains(':') { format!("[{address}]") } else { address };
+        let url = format!("http://{host}:8080/clientip");
+        let seen = sandbox.pod("blue/a").exec(&["curl", "-s", "--max-time", "5", &url]).unwrap();
+        assert!(own.iter().any(|own| seen.contains(own.as_str())), "{seen} is none of {own:?}");
+    }
+}
+
+fn the_state_is_told_at_a_glance(sandbox: &Sandbox) {
+    let table = sandbox.kubectl(&["get", "cnc"]).unwrap();
+    println!("{table}");
+    for name in ["main", "side"] {
+        let line = table.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line.contains("Success"), "{table}");
+        assert_eq!(condition(sandbox, &["cnc", name], "Accepted").0, "True");
+    }
+}
+
+fn versions(sandbox: &Sandbox) -> String {
+    let path =
+        "-o=jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}";
+    sandbox.kubectl(&["get", "cnc,zonereports,cudn", path]).unwrap()
+}
+
+fn unchanged_restarts_write_nothing(sandbox: &Sandbox) {
+    let before = (NODES.map(|node| transactions(sandbox, node)), versions(sandbox));
+    let lost = lost_during(sandbox, "blue/a", "green/c", || {
+        for unit in ["cluster-manager", "n1/causeway", "n3/causeway"] {
+            kill_and_wait(sandbox, unit);
+        }
+        // Long enough for whatever would be written late.
+        std::thread::sleep(std::time::Duration::from_secs(5));
+    });
+    assert_eq!((NODES.map(|node| transactions(sandbox, node)), versions(sandbox)), before);
+    assert_eq!(lost, 0, "packets lost in restarts");
+}
+
+/// Zones change over one by one while packets run, first to both topologies, then to the other one alone.
+fn the_other_topology_carries_the_same_packets(sandbox: &Sandbox) {
+    assert_eq!(annotation(sandbox, "side", "connect-topology"), "transit");
+    let lost = lost_during(sandbox, "blue/a", "green/c", || {
+        let flag = vec!["--connect-topology=compact".to_owned()];
+        sandbox.set_flags(|flags| flags.cluster_manager = flag).unwrap();
+        for name in ["main-too", "side"] {
+            let moved = || Ok((annotation(sandbox, name, "connect-topology") == "compact").then_some(()));
+            sandbox.wait_for(&format!("{name} to be compact"), moved).unwrap();
+            wait_success(sandbox, name);
+        }
+        wait_roads(sandbox, &[MAIN, SIDE]);
+    });
+    println!("{lost} packets of 10 a second lost on the way from transit to compact");
+    assert_eq!(lost, 0, "packets lost on the way from transit to compact");
+    let ports = sandbox.exec("n1", &["ovn-nbctl", "lrp-list", "connect-router-side"]).unwrap();
+    assert_eq!(ports.lines().count(), 2, "one port for each network:\n{ports}");
+    pods_are_seen_by_their_own_addresses(sandbox);
+    unchanged_restarts_write_nothing(sandbox);
+}
