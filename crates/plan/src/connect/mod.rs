@@ -165,6 +165,9 @@ fn at<'a>(info: &'a ConnectInfo, rest: impl IntoIterator<Item = &'a str, IntoIte
 
 /// The connection, or the plan of everything that it would have.
 fn settled<'a>(zone: &'a Zone, connect: &ConnectName) -> std::result::Result<&'a ConnectInfo, Plan> {
+    if !zone.knows_connects() {
+        return Err(Plan::Hold("not all ClusterNetworkConnects are known yet".into()));
+    }
     match zone.connecting(connect) {
         None | Some(Connecting::Unsettled) => Err(Plan::Absent),
         Some(Connecting::Broken(problem)) => Err(Plan::Hold(problem.message.clone())),
