@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod ledger;
+pub mod northd;
 pub mod server;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,221 @@
+//! What ovn-northd makes of connections: it takes all of them, gives the keys that were asked for, and packets end where
+//! they should.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use causeway_model::record::Connect;
+use causeway_model::zone::{Dirty, Zone};
+use causeway_plan::own_ports;
+use causeway_types::ConnectSubnet;
+use support::northd::{Northd, complaints, ends, keys, southbound};
+use support::server::{Databases, run};
+use support::*;
+
+const TOPOLOGIES: [&str; 3] = ["transit", "both", "compact"];
+
+/// The connected networks and an island, `red`, with a pod of each here, as northd has them.
+async fn connected_databases(zone: &Zone) -> (Databases, Northd) {
+    let mut databases = Databases::start();
+    let northd = Northd::start(&databases);
+    databases.nbctl(&["--wait=sb", "sync"]);
+    databases.sbctl(&["chassis-add", "c-1", "geneve", "172.18.0.2"]);
+    databases.apply(zone, Dirty::everything()).await;
+    databases.nbctl(&["--wait=sb", "sync"]);
+    (databases, northd)
+}
+
+fn with_red(ip: Ip, topology: &str) -> Zone {
+    let mut zone = connected(ip, topology);
+    zone.apply_nad(&layer3("red", 3, ip));
+    let own = ip.pick("10.30.0.6/24", "fd30::6/64");
+    zone.apply_pod(&pod("ns4/api", "n1", &[("ns4/orange", "primary", &own, None)]));
+    let own = ip.pick("10.40.0.7/24", "fd40::7/64");
+    zone.apply_pod(&pod("ns5/spy", "n1", &[("ns5/red", "primary", &own, None)]));
+    zone
+}
+
+/// cnc-cases K01, K02, K10, L31, L32, R10: northd takes every layout, and gives the keys that were asked for.
+#[test]
+fn k01_k02_k10_r10_northd_takes_connections() {
+    run(async {
+        for (topology, ip) in
+            [("transit", Ip::Dual), ("both", Ip::Dual), ("compact", Ip::Dual), ("both", Ip::V6)]
+        {
+            let zone = with_red(ip, topology);
+            let (mut databases, northd) = connected_databases(&zone).await;
+            let writes = databases.writes();
+            databases.apply(&zone, Dirty::everything()).await;
+            databases.assert_as_planned(&zone);
+            assert_eq!(databases.writes(), writes, "northd writes nothing that is ours");
+            assert_eq!(complaints(&databases), Vec::<String>::new(), "{topology}");
+
+            drop(northd);
+            let _northd = Northd::start(&databases);
+            databases.nbctl(&["--wait=sb", "sync"]);
+            let ports = keys(southbound(&databases, "port_binding", "logical_port,tunnel_key"));
+            let own = own_ports(&zone, &connect_name("road"));
+            assert_eq!(own.len(), if topology == "both" { 5 } else { 3 });
+            for port in &own {
+                let asked = port.key.map(|key| key.get().to_string());
+                assert!(ports.contains_key(&port.name), "{}", port.name);
+                assert!(asked.is_none_or(|key| ports[&port.name] == key), "{port:?}");
+            }
+            if topology == "compact" {
+                continue;
+            }
+            let expected = [
+                ("road-to-cluster_udn_blue-n1", "3"),
+                ("road-to-cluster_udn_blue-n2", "4"),
+                ("road-to-cluster_udn_orange-n2", "132"),
+                ("road-to-cluster_udn_green", "257"),
+            ];
+            for (name, key) in expected {
+                assert_eq!(ports[name], key, "{topology} {name}");
+            }
+            let row = ["--bare", "--columns=type,chassis", "find", "port_binding"];
+            let remote = databases.sbctl(&[&row[..], &["logical_port=road-to-cluster_udn_blue-n2"]].concat());
+            assert!(remote.starts_with("remote") && remote.lines().count() > 1, "{remote}");
+        }
+    });
+}
+
+/// A packet of either family from a pod to its router.
+fn across(port: &str, source: &str, router: &str, target: &str) -> String {
+    let word = if source.contains(':') { "ip6" } else { "ip4" };
+    let source: std::net::IpAddr = source.parse().unwrap();
+    let router = causeway_types::Mac::from_ip(router.parse().unwrap());
+    let own = match port.starts_with("ns1.") {
+        true => "0a:58:0a:14:00:05".to_owned(),
+        false => causeway_types::Mac::from_ip(source).to_string(),
+    };
+    format!(
+        "inport == \"{port}\" && eth.src == {own} && eth.dst == {router} && {word}.src == {source} && \
+         {word}.dst == {target} && ip.ttl == 64 && tcp.dst == 80"
+    )
+}
+
+/// A packet ends in these ports, once northd has seen everything.
+fn assert_ends(databases: &Databases, (datapath, packet): &(&str, String), expected: &[&str]) {
+    databases.nbctl(&["--wait=sb", "sync"]);
+    assert_eq!(ends(databases, datapath, packet), expected, "{packet}");
+}
+
+type Packet = (&'static str, String);
+
+fn from_blue(target: &str) -> Packet {
+    let source = if target.contains(':') { "fd20::5" } else { "10.20.0.5" };
+    ("cluster_udn_blue_n1", across("ns1.blue_ns1_web-0", source, "10.20.0.1", target))
+}
+
+fn from_orange(target: &str) -> Packet {
+    ("cluster_udn_orange_n1", across("ns4.orange_ns4_api", "10.30.0.6", "10.30.0.1", target))
+}
+
+fn from_green(target: &str) -> Packet {
+    ("cluster_udn_green_ovn_layer2_switch", across("ns2.green_ns2_vm", "203.203.0.8", "203.203.0.1", target))
+}
+
+fn from_red(target: &str) -> Packet {
+    ("cluster_udn_red_n1", across("ns5.red_ns5_spy", "10.40.0.7", "10.40.0.1", target))
+}
+
+/// What crosses from network to network, and where it ends.
+fn crossing(topology: &str) -> Vec<(Packet, &'static str)> {
+    let far =
+        if topology == "transit" { "road-to-cluster_udn_orange-n2" } else { "cluster_udn_orange_tstor-n2" };
+    vec![
+        (from_blue("10.30.0.6"), "ns4.orange_ns4_api"),
+        (from_blue("fd30::6"), "ns4.orange_ns4_api"),
+        (from_blue("203.203.0.8"), "ns2.green_ns2_vm"),
+        (from_blue("203.203.0.9"), "ns2.green_ns2_far"),
+        (from_blue("10.30.1.9"), far),
+        (from_blue("fd30:0:0:1::9"), far),
+        (from_green("10.20.0.5"), "ns1.blue_ns1_web-0"),
+        (from_green("10.30.1.9"), far),
+        (from_orange("203.203.0.9"), "ns2.green_ns2_far"),
+    ]
+}
+
+/// cnc-cases X01, X05 as far as the logical network goes: connected networks reach each other, here and on the other
+/// node; the island neither reaches nor is reached; without the connection everybody is alone.
+#[test]
+fn x01_x05_where_packets_between_networks_end() {
+    run(async {
+        for topology in TOPOLOGIES {
+            let mut zone = with_red(Ip::Dual, topology);
+            let (mut databases, _northd) = connected_databases(&zone).await;
+            for (packet, expected) in crossing(topology) {
+                assert_ends(&databases, &packet, &[expected]);
+            }
+            let out = [
+                from_blue("10.40.0.7"),
+                from_blue("fd40::7"),
+                from_red("10.20.0.5"),
+                from_red("203.203.0.8"),
+            ];
+            for packet in &out {
+                assert_ends(&databases, packet, &[]);
+            }
+            let inside = [
+                (from_blue("10.20.1.9"), "cluster_udn_blue_tstor-n2"),
+                (from_red("10.40.1.9"), "cluster_udn_red_tstor-n2"),
+            ];
+            for (packet, expected) in &inside {
+                assert_ends(&databases, packet, &[expected]);
+            }
+            let dirty = zone.delete_connect(&connect_name("road"));
+            databases.apply(&zone, dirty).await;
+            databases.assert_as_planned(&zone);
+            for (packet, _) in crossing(topology) {
+                assert_ends(&databases, &packet, &[]);
+            }
+            assert_ends(&databases, &inside[0].0, &[inside[0].1]);
+        }
+    });
+}
+
+/// A connection with subnets of its own.
+fn second(topology: &str, owners: &[&str]) -> Connect {
+    let mut second = connect("second", topology, Ip::Dual, owners);
+    let moved = [("16715790", "16715791"), ("192.168", "192.169"), ("fd01", "fd02")];
+    for text in second.annotations.values_mut() {
+        *text = moved.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to));
+    }
+    second.spec.as_mut().unwrap().subnets = vec![
+        ConnectSubnet::new("192.169.0.0/16".parse().unwrap(), 24).unwrap(),
+        ConnectSubnet::new("fd02::/64".parse().unwrap(), 96).unwrap(),
+    ];
+    second
+}
+
+/// cnc-cases S13, X07: two connections of one pair are two roads, and one stays when the other goes; two connections with
+/// one network in common connect nobody else.
+#[test]
+fn s13_x07_two_connections() {
+    run(async {
+        for topology in TOPOLOGIES {
+            let mut zone = with_red(Ip::Dual, topology);
+            zone.apply_connect(&second(topology, &["layer3_1", "layer3_2"]));
+            let (mut databases, _northd) = connected_databases(&zone).await;
+            assert_ends(&databases, &from_blue("10.30.0.6"), &["ns4.orange_ns4_api"]);
+            assert_ends(&databases, &from_blue("203.203.0.8"), &["ns2.green_ns2_vm"]);
+            let dirty = zone.delete_connect(&connect_name("road"));
+            databases.apply(&zone, dirty).await;
+            assert_ends(&databases, &from_blue("10.30.0.6"), &["ns4.orange_ns4_api"]);
+            assert_ends(&databases, &from_blue("203.203.0.8"), &[]);
+
+            let mut dirty =
+                zone.apply_connect(&connect("road", topology, Ip::Dual, &["layer3_1", "layer2_5"]));
+            dirty.merge(zone.apply_connect(&second(topology, &["layer3_1", "layer3_3"])));
+            databases.apply(&zone, dirty).await;
+            databases.assert_as_planned(&zone);
+            assert_ends(&databases, &from_blue("10.40.0.7"), &["ns5.red_ns5_spy"]);
+            assert_ends(&databases, &from_blue("203.203.0.8"), &["ns2.green_ns2_vm"]);
+            assert_ends(&databases, &from_green("10.40.0.7"), &[]);
+            assert_ends(&databases, &from_red("203.203.0.8"), &[]);
+            assert_ends(&databases, &from_blue("10.30.0.6"), &[]);
+            assert_eq!(complaints(&databases), Vec::<String>::new());
+        }
+    });
+}
