@@ -224,6 +224,11 @@ impl ConnectPool {
         }
     }
 
+    /// What is held is not free, whatever was recorded: whoever has it never lost it, or got it when it was free again.
+    pub fn reclaim(&mut self) {
+        self.quarantined.retain(|place, _| !self.owners.contains_key(place));
+    }
+
     /// The network is no longer connected. A block of slices is given back with its last slice.
     pub fn release(&mut self, owner: ConnectOwner) {
         if let Some(held) = self.held.remove(&owner) {

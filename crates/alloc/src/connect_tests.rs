@@ -438,6 +438,20 @@ enum Step {
     Expire(u64),
 }
 
+/// A record that was written before the annotation let go: whoever is still in the annotation has its block.
+#[test]
+fn what_is_held_is_not_free() {
+    let mut pool = small();
+    pool.reserve(layer3(1)).unwrap();
+    pool.reserve(layer3(2)).unwrap();
+    pool.commit();
+    pool.quarantine(layer3(1), Epoch(1));
+    pool.quarantine(layer3(2), Epoch(1));
+    pool.release(layer3(2));
+    pool.reclaim();
+    assert_eq!(pool.record(), ConnectRecord { quarantined: vec![(1, None, Epoch(1))] });
+}
+
 fn owner() -> impl Strategy<Value = ConnectOwner> {
     (any::<bool>(), 1..14u32).prop_map(|(flat, id)| if flat { layer2(id) } else { layer3(id) })
 }

@@ -1,6 +1,7 @@
 //! What an installation has decided.
 
 use causeway_api::intent::{ClusterConfig, PodSubnet};
+use causeway_types::ConnectTopology;
 
 /// What the manager needs to know before it sees the cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +14,8 @@ pub struct Config {
     pub max_nodes: u32,
     /// The namespace of the manager's own objects.
     pub namespace: String,
+    /// How connections are to be laid out; those that are laid out differently move.
+    pub connect_topology: ConnectTopology,
     /// What is switched on.
     pub features: Features,
 }
@@ -26,7 +29,8 @@ pub struct Features {
     pub network_segmentation: bool,
     /// Pods that ask for an address or a MAC on their primary network.
     pub preconfigured_addresses: bool,
-    /// ClusterNetworkConnects, whose tunnel keys come from the same range as those of networks.
+    /// ClusterNetworkConnects. Their tunnel keys come from the same range as those of networks, so they are never switched
+    /// off where there are some.
     pub network_connect: bool,
 }
 

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_model::record::ObjectKey;
-use causeway_types::{NamespaceName, NodeName};
+use causeway_types::{ConnectName, NamespaceName, NodeName};
 
 use crate::OwnerKey;
+use crate::connect::Reach;
 
 /// What became dirty; each set is emptied before `step` returns.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,10 @@ pub(crate) struct Dirty {
     pub(crate) owners: BTreeMap<OwnerKey, Scope>,
     pub(crate) pods: BTreeSet<ObjectKey>,
     pub(crate) statuses: BTreeSet<OwnerKey>,
+    /// What connections must be told again.
+    pub(crate) reach: Reach,
+    pub(crate) connects: BTreeSet<ConnectName>,
+    pub(crate) connect_statuses: BTreeSet<ConnectName>,
 }
 
 /// How much of an owner must be looked at: a network may have thousands of namespaces.

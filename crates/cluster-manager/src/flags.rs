@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use causeway_runtime::ClusterFlags;
+use causeway_types::ConnectTopology;
 
 use crate::{Config, Features};
 
@@ -20,9 +21,13 @@ pub struct Flags {
     /// Allow pods to ask for addresses on their primary network
     #[arg(long, env = "CAUSEWAY_ENABLE_PRECONFIGURED_UDN_ADDRESSES", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_preconfigured_udn_addresses: bool,
-    /// Watch ClusterNetworkConnects, whose tunnel keys come from the same range as those of networks
+    /// Connect networks by ClusterNetworkConnects; switch off only where there are none
     #[arg(long, env = "CAUSEWAY_ENABLE_NETWORK_CONNECT", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_network_connect: bool,
+    /// How connections between networks are laid out: one router across all nodes (transit), or one on each node
+    /// (compact); existing connections move without losing traffic
+    #[arg(long, env = "CAUSEWAY_CONNECT_TOPOLOGY", value_name = "TOPOLOGY", default_value = "transit", value_parser = connect_topology)]
+    connect_topology: ConnectTopology,
     /// Accepted for compatibility: host subnets are derived, and nodes decide what they render
     #[arg(long, env = "CAUSEWAY_ENABLE_DYNAMIC_UDN_ALLOCATION", value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_dynamic_udn_allocation: bool,
@@ -50,6 +55,7 @@ impl Flags {
             default_subnets: self.cluster.cluster_subnets.clone(),
             max_nodes: self.cluster.max_nodes,
             namespace: self.cluster.namespace.clone(),
+            connect_topology: self.connect_topology,
             features: Features {
                 multi_network: self.enable_multi_network,
                 network_segmentation: self.enable_network_segmentation,
@@ -67,6 +73,14 @@ impl Flags {
             "--enable-dynamic-udn-allocation and --udn-deletion-grace-period change nothing here: give --render=used to the nodes"
                 .to_owned()
         })
+    }
+}
+
+/// `both` is a step on the way, and nothing to stay in.
+fn connect_topology(text: &str) -> Result<ConnectTopology, String> {
+    match text.parse() {
+        Ok(topology @ (ConnectTopology::Transit | ConnectTopology::Compact)) => Ok(topology),
+        _ => Err("give transit or compact".to_owned()),
     }
 }
 
@@ -93,6 +107,15 @@ mod tests {
         assert_eq!(config.features.without_networks(), None);
         assert!(config.cluster.persistent_ips);
         assert!(parse(&[]).leader_elect);
+    }
+
+    #[test]
+    fn a_connection_is_laid_out_in_one_of_two_ways() {
+        assert_eq!(parse(&[]).config().connect_topology, ConnectTopology::Transit);
+        let compact = parse(&["--connect-topology=compact"]);
+        assert_eq!(compact.config().connect_topology, ConnectTopology::Compact);
+        let both = Command::try_parse_from(["test", "--connect-topology=both"]);
+        assert!(both.is_err_and(|error| error.to_string().contains("give transit or compact")));
     }
 
     #[test]

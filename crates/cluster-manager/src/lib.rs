@@ -1,11 +1,12 @@
-//! The cluster manager: network ids, node ids, tunnel keys, pod addresses, attachments of user-defined networks, and
-//! their status.
+//! The cluster manager: network ids, node ids, tunnel keys, pod addresses, attachments of user-defined networks,
+//! connections between them, and the status of both.
 //!
 //! [`Manager`] is a value: [`Manager::step`] takes one message and answers with what is to be written. It never waits,
 //! never reads a clock and never forgets a number that somebody may still use. [`run`] is the part with sockets.
 
 mod attach;
 mod config;
+mod connect;
 mod dirty;
 mod error;
 mod flags;

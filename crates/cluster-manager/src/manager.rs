@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_runtime::watch::Event;
+use causeway_api::crd::ClusterNetworkConnect;
+use causeway_runtime::watch::{Event, is_not_installed};
 use causeway_runtime::write::{Action, Ended, Outcome, Request, Target};
-use causeway_types::{ConnectName, DatapathKey};
+use causeway_types::ConnectName;
 
+use crate::connect::{Connects, Zones};
 use crate::dirty::Dirty;
 use crate::memory::Memory;
 use crate::nads::Nads;
@@ -15,6 +17,8 @@ use crate::nodes::Nodes;
 use crate::owners::Owners;
 use crate::pods::Pods;
 use crate::{Config, Error, Input, Output};
+
+const CONNECTS: &str = "clusternetworkconnects";
 
 /// The cluster manager's state.
 #[derive(Debug)]
@@ -29,7 +33,8 @@ pub struct Manager {
     pub(crate) nads: Nads,
     pub(crate) networks: Networks,
     pub(crate) pods: Pods,
-    pub(crate) connects: BTreeMap<ConnectName, DatapathKey>,
+    pub(crate) connects: Connects,
+    pub(crate) zones: Zones,
     pub(crate) memory: Memory,
     pub(crate) dirty: Dirty,
     pub(crate) out: Vec<Output>,
@@ -78,7 +83,7 @@ impl Manager {
             "freed numbers",
         ]);
         if config.features.network_connect {
-            missing.insert("clusternetworkconnects");
+            missing.insert(CONNECTS);
         }
         Ok(Self {
             nodes: Nodes::new(config.max_nodes, &config.default_subnets)?,
@@ -91,7 +96,8 @@ impl Manager {
             nads: Nads::default(),
             networks: Networks::default(),
             pods: Pods::default(),
-            connects: BTreeMap::new(),
+            connects: Connects::default(),
+            zones: Zones::default(),
             memory: Memory::default(),
             dirty: Dirty::default(),
             out: Vec::new(),
@@ -123,10 +129,6 @@ impl Manager {
         Err(said.cloned().unwrap_or_else(|| format!("{first} have not been listed")))
     }
 
-    pub(crate) const fn is_started(&self) -> bool {
-        self.started
-    }
-
     fn absorb(&mut self, input: Input) {
         match input {
             Input::Node(event) => self.take("nodes", event, Self::node_applied, Self::node_deleted),
@@ -144,9 +146,14 @@ impl Manager {
                 self.take("clusteruserdefinednetworks", event, Self::cudn_applied, Self::cudn_deleted);
             }
             Input::ClusterNetworkConnect(event) => {
-                self.take("clusternetworkconnects", event, Self::connect_applied, Self::connect_deleted);
+                self.listen_to_connects(&event);
+                self.take(CONNECTS, event, Self::connect_applied, Self::connect_deleted);
             }
             Input::ZoneReport(event) => {
+                if matches!(event, Event::Synced) && self.zones.listed_since.is_none() {
+                    self.zones.listed_since = Some(self.now_ms);
+                    self.all_connect_statuses();
+                }
                 self.take("zonereports", event, Self::report_applied, Self::report_deleted);
             }
             Input::Memory(reuse) => {
@@ -154,7 +161,25 @@ impl Manager {
                 self.gate.listed("freed numbers");
             }
             Input::Written(outcome) => self.written(&outcome),
-            Input::Tick(now_ms) => self.now_ms = now_ms,
+            Input::Tick(now_ms) => {
+                self.now_ms = now_ms;
+                self.connects_tick();
+            }
+        }
+    }
+
+    /// A kind that is not installed has no objects that hold numbers, so everything else can go on; connections are looked
+    /// at once they have been listed.
+    fn listen_to_connects(&mut self, event: &Event<ClusterNetworkConnect, ConnectName>) {
+        match event {
+            Event::Unsynced(problem) if is_not_installed(problem) => self.gate.listed(CONNECTS),
+            Event::Synced if !self.connects.listed => {
+                self.connects.listed = true;
+                if self.started {
+                    self.start_connects();
+                }
+            }
+            _ => {}
         }
     }
 
@@ -177,10 +202,15 @@ impl Manager {
     fn settle(&mut self) {
         loop {
             self.settle_networks();
+            self.settle_reach();
             if let Some(pod) = self.dirty.pods.pop_first() {
                 self.settle_pod(&pod);
             } else if let Some(owner) = self.dirty.statuses.pop_first() {
                 self.settle_status(&owner);
+            } else if !self.dirty.connects.is_empty() {
+                self.settle_connects();
+            } else if let Some(connect) = self.dirty.connect_statuses.pop_first() {
+                self.settle_connect_status(&connect);
             } else {
                 return;
             }

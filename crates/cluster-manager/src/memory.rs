@@ -1,9 +1,11 @@
 //! Freed numbers: which ones nobody may have yet, and what is recorded about them.
 
-use causeway_alloc::{Epoch, KeyOwner, Reuse};
-use causeway_api::crd::{FailureSubject, ZoneReport};
+use std::collections::BTreeMap;
+
+use causeway_alloc::{ConnectRecord, Epoch, KeyOwner, Reuse};
+use causeway_api::crd::{FailureSubject, ZoneReport, ZoneReportSpec};
 use causeway_runtime::write::{Action, Kind, Outcome, Priority, Request, Target};
-use causeway_types::{NetworkName, NodeName};
+use causeway_types::{ConnectName, NetworkName, NodeName};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -21,6 +23,8 @@ pub(crate) struct Memory {
     /// What was recorded when the manager started.
     pub(crate) remembered: Reuse,
     pub(crate) epoch: Epoch,
+    /// Blocks and slices of connections that are gone, or are not looked at yet.
+    pub(crate) gone: BTreeMap<ConnectName, ConnectRecord>,
     /// The last record that is known to be written.
     written: u64,
 }
@@ -32,10 +36,19 @@ impl Manager {
         if self.networks.ids.id_of(network).is_none() && self.networks.keys.id_of(&key).is_none() {
             return None;
         }
-        self.memory.epoch = self.memory.epoch.next();
-        self.networks.ids.quarantine(network, self.memory.epoch);
-        self.networks.keys.quarantine(&key, self.memory.epoch);
+        let epoch = self.next_epoch();
+        self.networks.ids.quarantine(network, epoch);
+        self.networks.keys.quarantine(&key, epoch);
         Some(self.remember())
+    }
+
+    /// The epoch of the next record. What connections let go of from now on belongs to the one after it.
+    pub(crate) fn next_epoch(&mut self) -> Epoch {
+        self.memory.epoch = self.memory.epoch.next();
+        if let Some(model) = &mut self.connects.model {
+            model.set_epoch(self.memory.epoch.next());
+        }
+        self.memory.epoch
     }
 
     /// The numbers of a network belong to nobody any more.
@@ -44,12 +57,13 @@ impl Manager {
         self.networks.keys.release(&KeyOwner::TransitRouter(network.clone()));
     }
 
-    fn remember(&mut self) -> u64 {
+    /// Writes the record; the answer is its token.
+    pub(crate) fn remember(&mut self) -> u64 {
         let reuse = Reuse {
             epoch: self.memory.epoch,
             network_ids: self.networks.ids.record(),
             tunnel_keys: self.networks.keys.record(),
-            connects: self.memory.remembered.connects.clone(),
+            connects: self.freed_blocks(),
         };
         let text = serde_json::to_string(&reuse).unwrap_or_default();
         let namespace = self.config.namespace.clone();
@@ -68,6 +82,15 @@ impl Manager {
         })
     }
 
+    fn freed_blocks(&self) -> BTreeMap<ConnectName, ConnectRecord> {
+        let model = self.connects.model.as_ref();
+        let record = |name: &ConnectName| Some((name.clone(), model?.record(name)?));
+        let freed = self.connects.all.keys().filter_map(record);
+        let mut all = self.memory.gone.clone();
+        all.extend(freed.filter(|(_, record)| !record.quarantined.is_empty()));
+        all
+    }
+
     /// Whether the record with this token, or a later one, is written.
     pub(crate) fn is_remembered(&self, token: u64) -> bool {
         self.memory.written >= token
@@ -79,9 +102,13 @@ impl Manager {
             Kind::ConfigMap => {
                 self.memory.written = self.memory.written.max(outcome.token);
                 self.dirty.owners(self.owners.going.iter().cloned());
+                self.recorded();
             }
             Kind::UserDefinedNetwork | Kind::ClusterUserDefinedNetwork if outcome.part == "status" => {
                 self.status_done(&outcome.target);
+            }
+            Kind::ClusterNetworkConnect if outcome.part == "status" => {
+                self.connect_status_done(&outcome.target.name);
             }
             _ => {}
         }
@@ -94,6 +121,14 @@ impl Manager {
         self.networks.ids.expire(cleared);
         self.networks.keys.expire(cleared);
         self.dirty.owners(std::mem::take(&mut self.networks.starved));
+        self.memory.gone.retain(|_, record| {
+            record.quarantined.retain(|(_, _, epoch)| *epoch > cleared);
+            !record.quarantined.is_empty()
+        });
+        if let Some(model) = &mut self.connects.model {
+            self.dirty.connects.extend(model.expire(cleared));
+            self.starved_connects();
+        }
     }
 
     pub(crate) fn report_applied(&mut self, report: ZoneReport) {
@@ -106,6 +141,7 @@ impl Manager {
             .filter_map(|f| Some((NetworkName::new(f.name.clone()).ok()?, f.message.clone())))
             .collect();
         self.set_failures(&node, failures);
+        self.dirty.connect_statuses.extend(self.zones.set(&node, &report.spec));
         if changed {
             self.expire_numbers();
         }
@@ -113,6 +149,7 @@ impl Manager {
 
     pub(crate) fn report_deleted(&mut self, node: &NodeName) {
         self.nodes.epochs.remove(node);
+        self.dirty.connect_statuses.extend(self.zones.set(node, &ZoneReportSpec::default()));
         self.set_failures(node, Vec::new());
     }
 

@@ -23,6 +23,14 @@ pub(crate) struct Metrics {
     networks: Gauge,
     pods: Gauge,
     waiting: Gauge,
+    connects: Family<Connected, Gauge>,
+}
+
+/// Whether connections are accepted, and their outcome in one word; nothing before there is one.
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Connected {
+    accepted: &'static str,
+    status: &'static str,
 }
 
 impl Metrics {
@@ -38,6 +46,11 @@ impl Metrics {
             "pods_waiting",
             "Pods without addresses that wait for something",
             metrics.waiting.clone(),
+        );
+        registry.register(
+            "connects",
+            "ClusterNetworkConnects, by whether they are accepted and by their status",
+            metrics.connects.clone(),
         );
         (metrics, registry)
     }
@@ -59,5 +72,8 @@ impl Metrics {
         set(&self.networks, manager.networks.all.len());
         set(&self.pods, manager.pods.all.len());
         set(&self.waiting, manager.pods.waiting.values().map(std::collections::BTreeSet::len).sum());
+        for ((accepted, status), count) in manager.connects.counts() {
+            set(&self.connects.get_or_create(&Connected { accepted, status }), count);
+        }
     }
 }

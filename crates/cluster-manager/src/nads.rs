@@ -144,6 +144,7 @@ impl Manager {
         self.dirty.owners_in(owner.into_iter().chain(here).cloned(), &key.namespace);
         let refused = self.nads.of(&key.namespace).filter(|nad| matches!(nad.verdict, Verdict::Second(_)));
         self.dirty.nads.extend(refused.map(|nad| nad.record.key.clone()).collect::<Vec<_>>());
+        self.dirty.reach.namespaces.insert(key.namespace.clone());
         self.wake(&Wait::Namespace(key.namespace.clone()));
         self.wake(&Wait::Nad(key.clone()));
     }

@@ -96,6 +96,7 @@ impl Manager {
     pub(crate) fn register(&mut self, intent: Network, owner: Option<OwnerKey>) -> Result<(), Trouble> {
         let name = intent.name.clone();
         let host_subnets = host_subnets(&intent)?;
+        self.dirty.reach.networks.insert(name.clone());
         if let Some(state) = self.networks.all.get_mut(&name) {
             if state.intent != intent {
                 state.intent = intent;
@@ -135,6 +136,7 @@ impl Manager {
 
     /// Forgets a network that is gone. Its numbers are released or quarantined by whoever calls.
     pub(crate) fn unregister(&mut self, name: &NetworkName) {
+        self.dirty.reach.networks.insert(name.clone());
         if let Some(state) = self.networks.all.remove(name) {
             self.networks.by_id.remove(&state.id);
             self.pods.pools.drop_network(state.id);

@@ -83,9 +83,14 @@ impl Manager {
             return;
         }
         self.written_back(&node_target(&name));
+        self.zones.set_live(&name, node.live, self.now_ms);
+        let live = node.live;
         let before = self.nodes.all.insert(name.clone(), node);
         if before.is_none() {
             self.dirty.clashes = true;
+        }
+        if before.is_none_or(|before| before.live != live) {
+            self.all_connect_statuses();
         }
         self.dirty.nodes.insert(name);
     }
@@ -94,6 +99,9 @@ impl Manager {
         self.written_back(&node_target(name));
         self.nodes.all.remove(name);
         self.nodes.ids.release(name);
+        self.zones.set_live(name, false, self.now_ms);
+        self.dirty.reach.nodes.insert(name.clone());
+        self.all_connect_statuses();
         self.dirty.clashes = true;
         // The lowest id is given out first, so a node that had none may have one now.
         let without = self.nodes.all.keys().filter(|name| self.nodes.ids.id_of(name).is_none());
@@ -133,6 +141,7 @@ impl Manager {
             });
         }
         if known.is_none() {
+            self.dirty.reach.nodes.insert(name.clone());
             self.expire_numbers();
             self.short_networks();
             self.wake(&Wait::Node(name.clone()));

@@ -232,6 +232,7 @@ impl Manager {
             self.owners.going.insert(key.clone());
         }
         self.owners.all.insert(key.clone(), owner);
+        self.dirty.reach.networks.insert(key.network());
         self.dirty.owners([key]);
     }
 
@@ -284,10 +285,12 @@ impl Manager {
             self.reselect(OwnerKey::Cudn(candidate), &name);
         }
         self.dirty.owners_in(self.owners.by_namespace.get(&name).into_iter().flatten().cloned(), &name);
+        self.dirty.reach.namespaces.insert(name.clone());
         self.wake(&Wait::Namespace(name));
     }
 
     pub(crate) fn namespace_deleted(&mut self, name: &NamespaceName) {
+        self.dirty.reach.namespaces.insert(name.clone());
         if let Some(before) = self.namespaces.all.remove(name) {
             for candidate in self.namespaces.selectors.candidates(&before.labels) {
                 self.reselect(OwnerKey::Cudn(candidate), name);

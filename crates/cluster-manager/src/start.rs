@@ -2,12 +2,10 @@
 //! gives the same answers whatever the order of events was.
 
 use causeway_alloc::{Claim, KeyOwner, LostId, Seniority};
-use causeway_api::annotations::{ConnectRouterKey, TunnelKeys, keys};
-use causeway_api::crd::ClusterNetworkConnect;
+use causeway_api::annotations::{TunnelKeys, keys};
 use causeway_api::nad::Attachment;
 use causeway_model::record::{ObjectKey, annotation};
-use causeway_types::{ConnectName, NetworkId, NetworkName};
-use kube::ResourceExt;
+use causeway_types::{NetworkId, NetworkName};
 
 use crate::dirty::Dirty;
 use crate::nads::{NadState, controlled_by};
@@ -28,6 +26,11 @@ impl Manager {
         self.dirty.owners(owners);
         self.expire_numbers();
         self.settle_networks();
+        if self.connects.listed {
+            self.start_connects();
+            // Again, now for their blocks.
+            self.expire_numbers();
+        }
         self.start_pods();
     }
 
@@ -58,6 +61,7 @@ impl Manager {
     fn restore_numbers(&mut self) {
         let remembered = self.memory.remembered.clone();
         self.memory.epoch = remembered.epoch;
+        self.memory.gone = remembered.connects;
         let (mut ids, mut tunnels) = (Vec::new(), Vec::new());
         for nad in self.nads.all.values() {
             let Some(network) = self.claimed_network(nad) else { continue };
@@ -71,11 +75,9 @@ impl Manager {
         }
         ids.extend(self.ids_in_statuses());
         let oldest = Seniority { finished: false, created: i64::MIN };
-        let connects = self.connects.iter();
-        tunnels.extend(connects.map(|(name, key)| Claim {
-            seniority: oldest,
-            owner: KeyOwner::ConnectRouter(name.clone()),
-            number: *key,
+        tunnels.extend(self.connects.all.iter().filter_map(|(name, connect)| {
+            let owner = KeyOwner::ConnectRouter(name.clone());
+            Some(Claim { seniority: oldest, owner, number: connect.key()? })
         }));
         report(&self.networks.ids.restore(ids, &remembered.network_ids));
         report(&self.networks.keys.restore(tunnels, &remembered.tunnel_keys));
@@ -104,23 +106,6 @@ impl Manager {
             Some(Claim { seniority, owner: key.network(), number })
         };
         self.owners.all.iter().filter_map(claim).collect()
-    }
-
-    pub(crate) fn connect_applied(&mut self, connect: ClusterNetworkConnect) {
-        let Ok(name) = ConnectName::new(connect.name_any()) else { return };
-        let Ok(Some(ConnectRouterKey(key))) = annotation(connect.annotations()) else { return };
-        if self.connects.insert(name.clone(), key) != Some(key) && self.is_started() {
-            let owner = KeyOwner::ConnectRouter(name);
-            if let Err(error) = self.networks.keys.request(&owner, key) {
-                tracing::warn!(%owner, %error, "a connection has a tunnel key of somebody else");
-            }
-            self.networks.keys.commit(&owner);
-        }
-    }
-
-    pub(crate) fn connect_deleted(&mut self, name: &ConnectName) {
-        self.connects.remove(name);
-        self.networks.keys.release(&KeyOwner::ConnectRouter(name.clone()));
     }
 }
 

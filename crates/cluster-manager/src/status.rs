@@ -21,7 +21,7 @@ use crate::owners::{Owner, Report};
 use crate::trouble::{NETWORK_ALLOCATION_FAILED, Trouble};
 use crate::{Manager, OwnerKey};
 
-const FIELD_MANAGER: &str = "causeway-cluster-manager";
+pub(crate) const FIELD_MANAGER: &str = "causeway-cluster-manager";
 /// Lists in messages name this many; the rest is counted.
 const LISTED: usize = 20;
 
@@ -213,7 +213,7 @@ impl Manager {
     }
 }
 
-fn finding(kind: &str, status: bool, reason: &str, message: String) -> Finding {
+pub(crate) fn finding(kind: &str, status: bool, reason: &str, message: String) -> Finding {
     Finding { kind: kind.into(), status, reason: reason.into(), message }
 }
 

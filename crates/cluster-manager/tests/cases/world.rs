@@ -8,7 +8,7 @@ use causeway_api::intent::ClusterConfig;
 use causeway_cluster_manager::{Config, Features, Input, Manager, Output};
 use causeway_runtime::watch::{Event, Watched};
 use causeway_runtime::write::{Action, Ended, Kind, Outcome, Request, Target};
-use causeway_types::NodeId;
+use causeway_types::{ConnectName, NodeId};
 use serde_json::{Value, json};
 
 pub(crate) struct World {
@@ -47,6 +47,7 @@ pub(crate) fn config(subnets: &[(&str, u8)], services: &[&str]) -> Config {
         default_subnets: subnets.iter().map(subnet).collect(),
         max_nodes: 1000,
         namespace: "causeway".into(),
+        connect_topology: causeway_types::ConnectTopology::Transit,
         features: Features::default(),
     }
 }
@@ -179,6 +180,56 @@ impl World {
             "kind": "ClusterUserDefinedNetwork", "metadata": {"name": name},
             "spec": {"namespaceSelector": selector, "network": network},
         }));
+    }
+
+    /// A primary layer3 ClusterUserDefinedNetwork for the namespace of its name, with labels.
+    pub(crate) fn island(&mut self, name: &str, cidr: &str, labels: Value) {
+        self.tenant(name);
+        self.change(Kind::IpamClaim, name, &json!({"metadata": {"labels": {"name": name}}}));
+        let subnets = json!([{"cidr": cidr, "hostSubnet": 24}]);
+        self.put(json!({
+            "kind": "ClusterUserDefinedNetwork", "metadata": {"name": name, "labels": labels},
+            "spec": {"namespaceSelector": {"matchLabels": {"name": name}},
+                     "network": {"topology": "Layer3", "layer3": {"role": "Primary", "subnets": subnets}}},
+        }));
+    }
+
+    /// A connection of pods, over these subnets, of what these selectors select.
+    pub(crate) fn connect(&mut self, name: &str, subnets: &[(&str, u8)], selectors: Value) {
+        let subnets: Vec<Value> =
+            subnets.iter().map(|(cidr, prefix)| json!({"cidr": cidr, "networkPrefix": prefix})).collect();
+        self.put(json!({"kind": "ClusterNetworkConnect", "metadata": {"name": name}, "spec": {
+            "networkSelectors": selectors, "connectSubnets": subnets, "connectivity": ["PodNetwork"]}}));
+    }
+
+    /// What every zone reports when it has rendered all connections as they are now, and has cleared all freed numbers.
+    pub(crate) fn zones_follow(&mut self) {
+        let nodes = self.objects.keys().filter(|target| target.kind == Kind::Node);
+        for node in nodes.map(|target| target.name.clone()).collect::<Vec<_>>() {
+            self.zone_follows(&node);
+        }
+    }
+
+    pub(crate) fn zone_follows(&mut self, node: &str) {
+        let connects = self.objects.iter().filter(|(target, _)| target.kind == Kind::ClusterNetworkConnect);
+        let rendered: Vec<Value> =
+            connects.map(|(target, object)| json!({"name": target.name, "hash": hash(object)})).collect();
+        let epoch = self.reuse().epoch;
+        self.report(node, json!({"epoch": epoch, "connects": rendered}));
+    }
+
+    pub(crate) fn report(&mut self, node: &str, spec: Value) {
+        self.objects.remove(&target(Kind::ZoneReport, node));
+        self.put(json!({"kind": "ZoneReport", "metadata": {"name": node}, "spec": spec}));
+    }
+
+    /// Who has which block or slice, as the annotation says it.
+    pub(crate) fn blocks(&self, name: &str) -> Value {
+        self.annotation(Kind::ClusterNetworkConnect, name, "k8s.ovn.org/network-subnets")
+    }
+
+    pub(crate) fn accepted(&self, name: &str) -> String {
+        self.condition(Kind::ClusterNetworkConnect, name, "Accepted")
     }
 
     pub(crate) fn nad(&mut self, path: &str, config: &str) {
@@ -405,10 +456,32 @@ impl World {
     }
 }
 
+/// What a zone reports when it has rendered a connection as it is.
+pub(crate) fn hash(object: &Value) -> String {
+    let name = ConnectName::new(object["metadata"]["name"].as_str().unwrap()).unwrap();
+    let spec = serde_json::from_value(object["spec"].clone()).unwrap();
+    let annotations: BTreeMap<String, String> =
+        serde_json::from_value(object["metadata"]["annotations"].clone()).unwrap_or_default();
+    causeway_api::intent::Connect::of(&name, &spec).unwrap().report_hash(&annotations)
+}
+
+/// Selects ClusterUserDefinedNetworks with these labels.
+pub(crate) fn cudns(labels: Value) -> Value {
+    json!({"networkSelectionType": "ClusterUserDefinedNetworks",
+           "clusterUserDefinedNetworkSelector": {"networkSelector": {"matchLabels": labels}}})
+}
+
+/// Selects the primary networks of namespaces with these labels.
+pub(crate) fn namespaces(labels: Value) -> Value {
+    json!({"networkSelectionType": "PrimaryUserDefinedNetworks",
+           "primaryUserDefinedNetworkSelector": {"namespaceSelector": {"matchLabels": labels}}})
+}
+
 fn foreign(object: &Value) -> Vec<Value> {
-    let ours = ["NetworkReady", "NetworkCreated", "NetworkAllocationSucceeded"];
+    let ours = ["NetworkReady", "NetworkCreated", "NetworkAllocationSucceeded", "Accepted", "Ready"];
+    let is_ours = |kind: &str| ours.contains(&kind) || kind.starts_with("Ready-In-Zone-");
     let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    conditions.into_iter().filter(|c| !ours.contains(&c["type"].as_str().unwrap_or_default())).collect()
+    conditions.into_iter().filter(|c| !is_ours(c["type"].as_str().unwrap_or_default())).collect()
 }
 
 fn key_of(object: &Value) -> Target {

@@ -193,6 +193,7 @@ fn config() -> Config {
         default_subnets: vec![subnet],
         max_nodes: 1000,
         namespace: "causeway".into(),
+        connect_topology: causeway_types::ConnectTopology::Transit,
         features: Features::default(),
     }
 }

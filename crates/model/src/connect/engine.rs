@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use causeway_alloc::{ConnectPool, ConnectRecord, Epoch};
 use causeway_api::annotations::{ConnectBlocks, PerFamily};
 use causeway_types::{
-    Cidr, ConnectName, ConnectOwner, Family, NamespaceName, NetworkId, NetworkName, NodeName,
+    Cidr, ConnectName, ConnectOwner, ConnectTopology, Family, NamespaceName, NetworkId, NetworkName, NodeName,
 };
 
 use crate::Result;
@@ -17,6 +17,7 @@ use super::input::{Cluster, Connect, Namespace, Network, NodeRecord};
 use super::ports::{Nodes, is_doubtful};
 use super::reason::{Acceptance, LeftOut, Reason};
 use super::select::{ByNamespace, selects};
+use super::settle::smallest;
 
 /// The connections whose answer may have changed.
 pub type Dirty = BTreeSet<ConnectName>;
@@ -298,6 +299,22 @@ impl Connections {
         self.entries.get(name).map(|entry| entry.pool.record())
     }
 
+    /// What could not stay connected in another topology: networks without keys, nodes without a link.
+    pub fn misfits(&self, name: &ConnectName, topology: ConnectTopology) -> Vec<String> {
+        let Some(entry) = self.entries.get(name) else { return Vec::new() };
+        let network = |owner: ConnectOwner| self.networks.get(self.ids.get(&owner.network())?);
+        let keyless = entry.pool.misfits(topology).into_iter().filter_map(|refusal| {
+            Some(LeftOut::network_exhausted(
+                smallest(&entry.connect),
+                network(refusal.owner)?,
+                &refusal.reason.to_string(),
+            ))
+        });
+        let mut moved = entry.clone();
+        moved.pool.set_topology(topology);
+        keyless.chain(self.nodes_left_out(&moved)).map(|left_out| left_out.message).collect()
+    }
+
     /// The connections that a network is part of.
     pub fn connections_of(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectName> {
         let id = self.networks.get(network).and_then(|network| network.id);
@@ -312,6 +329,7 @@ impl Connections {
             connect.blocks.iter().map(|(owner, cidrs)| (*owner, &cidrs[..])),
             &connect.record,
         );
+        pool.reclaim();
         let by_namespace = ByNamespace::of(&connect, self.namespaces.values());
         let mut entry = Entry {
             refused: cluster_conflict(&self.cluster, &connect).err(),

@@ -229,7 +229,7 @@ fn room(entry: &Entry, network: &Network) -> Result<(), LeftOut> {
 }
 
 /// The subnet whose blocks have the fewest links: the one to enlarge.
-fn smallest(connect: &Connect) -> Cidr {
+pub(super) fn smallest(connect: &Connect) -> Cidr {
     let by_size = connect.subnets.iter().min_by_key(|subnet| (subnet.links_per_block(), subnet.blocks()));
     by_size.unwrap_or(&connect.subnets[0]).cidr()
 }
