@@ -5,12 +5,12 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_model::record::{Nad, Node, ObjectKey, Pod};
+use causeway_model::record::{Connect, Nad, Node, ObjectKey, Pod};
 use causeway_model::zone::{Dirty, Render, Zone};
 use causeway_ovn::Str;
 use causeway_plan::host::host;
 use causeway_plan::{Northbound, Southbound};
-use causeway_types::NodeName;
+use causeway_types::{ConnectName, NodeName};
 use proptest::prelude::*;
 use support::ledger::Ledger;
 use support::server::{Databases, run};
@@ -24,6 +24,8 @@ enum Event {
     NoNad(ObjectKey),
     Pod(Pod),
     NoPod(ObjectKey),
+    Connect(Connect),
+    NoConnect(ConnectName),
     Tick,
 }
 
@@ -96,8 +98,29 @@ fn pods() -> impl Strategy<Value = Event> {
     })
 }
 
+/// Two connections of any of the networks, of one that is known by another number at times, and of one that never is.
+fn connects() -> impl Strategy<Value = Event> {
+    const OWNERS: [&str; 7] =
+        ["layer3_1", "layer3_2", "layer2_3", "layer2_4", "layer3_7", "layer2_7", "layer3_9"];
+    let owners = prop::sample::subsequence(OWNERS.to_vec(), 0..5);
+    let topology = prop::sample::select(vec!["transit", "both", "compact"]);
+    (1..=2u8, topology, owners, 0..10u8).prop_map(|(n, topology, owners, kind)| {
+        let mut connect = connect(&format!("c{n}"), topology, Ip::V4, &owners);
+        match kind {
+            0 => return Event::NoConnect(connect.name),
+            1 => connect = with_annotation(connect, "connect-topology", None),
+            2 => connect = with_annotation(connect, "connect-router-tunnel-key", None),
+            3 => connect = with_annotation(connect, "network-subnets", Some("{")),
+            4 => connect.spec.as_mut().unwrap().pods = false,
+            5 => connect.deleting = true,
+            _ => {}
+        }
+        Event::Connect(connect)
+    })
+}
+
 fn histories() -> impl Strategy<Value = Vec<Event>> {
-    let event = prop_oneof![3 => nodes(), 4 => nads(), 6 => pods(), 1 => Just(Event::Tick)];
+    let event = prop_oneof![3 => nodes(), 4 => nads(), 6 => pods(), 4 => connects(), 1 => Just(Event::Tick)];
     prop::collection::vec(event, 1..60)
 }
 
@@ -109,6 +132,7 @@ struct World {
     nodes: BTreeMap<NodeName, Node>,
     nads: BTreeMap<ObjectKey, Nad>,
     pods: BTreeMap<ObjectKey, Pod>,
+    connects: BTreeMap<ConnectName, Connect>,
     now: u64,
 }
 
@@ -116,9 +140,16 @@ impl World {
     fn new(render: Render) -> Self {
         let mut config = config(Ip::V4);
         config.render = render;
-        let (nodes, nads, pods) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (north, south) = (Ledger::default(), Ledger::default());
-        let mut world = World { zone: Zone::new(config), north, south, nodes, nads, pods, now: 0 };
+        let mut world = World {
+            zone: Zone::new(config),
+            north: Ledger::default(),
+            south: Ledger::default(),
+            nodes: BTreeMap::new(),
+            nads: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            connects: BTreeMap::new(),
+            now: 0,
+        };
         world.look(&Dirty::everything());
         world
     }
@@ -155,6 +186,14 @@ impl World {
                 self.pods.remove(key);
                 self.zone.delete_pod(key)
             }
+            Event::Connect(connect) => {
+                self.connects.insert(connect.name.clone(), connect.clone());
+                self.zone.apply_connect(connect)
+            }
+            Event::NoConnect(name) => {
+                self.connects.remove(name);
+                self.zone.delete_connect(name)
+            }
             Event::Tick => {
                 self.now += 40;
                 self.zone.tick(self.now)
@@ -168,6 +207,7 @@ impl World {
     /// The same objects, told to a zone that has seen nothing else.
     fn afresh(&self) -> World {
         let mut fresh = World::new(Render::All);
+        self.connects.values().for_each(|connect| drop(fresh.zone.apply_connect(connect)));
         self.pods.values().for_each(|pod| drop(fresh.zone.apply_pod(pod)));
         self.nads.values().for_each(|nad| drop(fresh.zone.apply_nad(nad)));
         self.nodes.values().for_each(|node| drop(fresh.zone.apply_node(node)));
@@ -196,6 +236,7 @@ proptest! {
         }
         let fresh = world.afresh();
         prop_assert_eq!(world.zone.problems(), fresh.zone.problems());
+        prop_assert_eq!(world.zone.connect_reports(), fresh.zone.connect_reports());
         let held_north = held([&world.north, &fresh.north]);
         prop_assert_eq!(world.north.certain(&held_north), fresh.north.certain(&held_north));
         prop_assert_eq!(&world.south, &fresh.south);

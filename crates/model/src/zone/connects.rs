@@ -326,8 +326,12 @@ impl Zone {
     ) {
         let after = self.networks.id(network);
         let ids: BTreeSet<NetworkId> = before.into_iter().chain(after).collect();
+        let concerned = ids.iter().flat_map(|id| self.connects.of(*id));
+        // While a network has no number it may be one that a connection does not know.
+        let guessing = before.is_none() || after.is_none();
+        let uncertain = self.connects.entries.values().filter(|entry| guessing && entry.shape.unresolved);
         let names: BTreeSet<ConnectName> =
-            ids.iter().flat_map(|id| self.connects.of(*id)).map(|info| info.name.clone()).collect();
+            concerned.chain(uncertain.filter_map(Entry::info)).map(|info| info.name.clone()).collect();
         for name in names {
             let info = self.connects.entries.get(&name).and_then(Entry::info);
             let shape = self.shape(info);
