@@ -358,11 +358,12 @@ impl Zone {
     }
 
     fn dirty_place(&self, info: &ConnectInfo, id: NetworkId, dirty: &mut Dirty) {
-        // Its families are those of all places, also of networks that are not known here.
-        dirty.northbound.push(paths::connect_set(&info.name));
-        for network in self.networks.with_id(id) {
-            self.dirty_member(info, network, dirty);
+        let mut networks = self.networks.with_id(id).peekable();
+        if networks.peek().is_none() && info.is_compact() {
+            // The families of the set are those of all places, also of networks that are not known here.
+            dirty.northbound.push(paths::connect_set(&info.name));
         }
+        networks.for_each(|network| self.dirty_member(info, network, dirty));
     }
 
     /// Everything of a connection that follows from one of its networks.

@@ -1,0 +1,437 @@
+//! Cases of the connection catalogue that say what rows there are. n1 with id 2 is this node, n2 with id 3 another one.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use causeway_model::record::Connect;
+use causeway_model::zone::{Reason, Render, Subject, Zone};
+use causeway_ovn::generated::nb;
+use causeway_ovn::{Plan, Planner, RowKey};
+use causeway_plan::{Northbound, OwnPort, own_ports};
+use causeway_types::PortKey;
+use serde_json::json;
+use support::*;
+
+const ROAD: &str = "cnc:road:";
+const PORT: [&str; 5] = ["name", "networks", "mac", "options", "peer"];
+
+/// Two nodes and the layer3 networks `blue` and `orange`, not connected yet.
+fn islands(ip: Ip) -> Zone {
+    let mut zone = two_nodes(ip, None);
+    zone.apply_nad(&layer3("blue", 1, ip));
+    zone.apply_nad(&layer3("orange", 2, ip));
+    zone
+}
+
+fn count(zone: &Zone, name: &str) -> usize {
+    table(&Northbound::new(zone), ROAD, name, &["name"]).len()
+}
+
+/// Routers, ports, routes, policies.
+fn counts(zone: &Zone) -> [usize; 4] {
+    ["Logical_Router", "Logical_Router_Port", "Logical_Router_Static_Route", "Logical_Router_Policy"]
+        .map(|name| count(zone, name))
+}
+
+fn held(zone: &Zone, slice: &str) -> String {
+    match Northbound::new(zone).plan(slice) {
+        Plan::Hold(reason) => reason,
+        other => panic!("{slice} is not held: {other:?}"),
+    }
+}
+
+fn is_absent(zone: &Zone, slice: &str) -> bool {
+    Northbound::new(zone).plan(slice) == Plan::Absent
+}
+
+/// What the report says of `road`: reasons and messages.
+fn said(zone: &Zone) -> Vec<(Reason, String)> {
+    let reports = zone.connect_reports();
+    let road = reports.into_iter().find(|report| report.name.as_str() == "road").unwrap();
+    road.problems.into_iter().map(|problem| (problem.reason, problem.message)).collect()
+}
+
+/// cnc-cases Q01, Q05, Q07: the router has its name, its key and its UUID; without a settled layout there is none.
+#[test]
+fn q01_q05_q07_the_router() {
+    let mut zone = islands(Ip::V4);
+    let blue = connect("blue", "transit", Ip::V4, &[]);
+    zone.apply_connect(&blue);
+    let router = row(&Northbound::new(&zone), "Logical_Router", "connect-router-blue");
+    assert_eq!(router.uuid.to_string(), "72c4a754-35f4-5265-9a62-cdfa5ae3e3f3");
+    assert_eq!(text(&router, "options"), "requested-tnl-key=16715790");
+    let keyless = with_annotation(blue.clone(), "connect-router-tunnel-key", None);
+    zone.apply_connect(&keyless);
+    assert!(held(&zone, "cnc:blue:router").contains("no tunnel key"), "what is there stays");
+    zone.apply_connect(&with_annotation(blue.clone(), "connect-topology", None));
+    assert!(is_absent(&zone, "cnc:blue:router"));
+    zone.apply_connect(&Connect { deleting: true, ..blue });
+    assert_eq!((zone.connects().count(), rows(&Northbound::new(&zone), "cnc:").len()), (0, 0));
+}
+
+/// cnc-cases Q02, R01, R02, R04, R10, K02, K11: ports of this node have their other end here, ports of other nodes are
+/// bound to their chassis; even addresses are the connect router's.
+#[test]
+fn q02_r01_r02_r04_r10_k02_k11_ports_of_layer3_networks() {
+    let mut zone = islands(Ip::V4);
+    zone.apply_node(&node("n3", 4));
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]));
+    let ports =
+        table(&Northbound::new(&zone), "cnc:road:link:cluster_udn_blue:", "Logical_Router_Port", &PORT);
+    let expected = [
+        "cluster_udn_blue-n1-to-road | 192.168.0.5/31 | 0a:58:c0:a8:00:05 |  | road-to-cluster_udn_blue-n1",
+        "road-to-cluster_udn_blue-n1 | 192.168.0.4/31 | 0a:58:c0:a8:00:04 | requested-tnl-key=3 | cluster_udn_blue-n1-to-road",
+        "road-to-cluster_udn_blue-n2 | 192.168.0.6/31 | 0a:58:c0:a8:00:06 | requested-chassis=c-2, requested-tnl-key=4 | ",
+        "road-to-cluster_udn_blue-n3 | 192.168.0.8/31 | 0a:58:c0:a8:00:08 | requested-chassis=c-3, requested-tnl-key=5 | ",
+    ];
+    assert_eq!(ports, expected);
+    let own = |name: &str, key| OwnPort { name: name.into(), key: Some(PortKey::new(key).unwrap()) };
+    let expected = [own("road-to-cluster_udn_blue-n1", 3), own("road-to-cluster_udn_orange-n1", 131)];
+    assert_eq!(own_ports(&zone, &connect_name("road")), expected);
+}
+
+/// cnc-cases K10, R07, Q14: a layer2 network has one link, its slice; counts follow the networks, and a network alone has
+/// neither routes nor policies.
+#[test]
+fn k10_r07_q14_layer2_networks_come_and_go() {
+    let mut zone = two_nodes(Ip::V4, None);
+    zone.apply_nad(&layer2("green", 5, Ip::V4));
+    zone.apply_nad(&layer2("lime", 6, Ip::V4));
+    let steps: [(&[&str], _); 5] = [
+        (&[], [1, 0, 0, 0]),
+        (&["layer2_5"], [1, 2, 0, 0]),
+        (&["layer2_5", "layer2_6"], [1, 4, 2, 2]),
+        (&["layer2_5"], [1, 2, 0, 0]),
+        (&[], [1, 0, 0, 0]),
+    ];
+    for (owners, expected) in steps {
+        zone.apply_connect(&connect("road", "transit", Ip::V4, owners));
+        assert_eq!(counts(&zone), expected, "{owners:?}");
+    }
+    let slice = r#"{"layer2_5":{"ipv4":"192.168.4.2/31"},"layer2_6":{"ipv4":"192.168.4.0/31"}}"#;
+    zone.apply_connect(&with_annotation(
+        connect("road", "transit", Ip::V4, &[]),
+        "network-subnets",
+        Some(slice),
+    ));
+    let ports =
+        table(&Northbound::new(&zone), "cnc:road:network:cluster_udn_green:", "Logical_Router_Port", &PORT);
+    let expected = [
+        "cluster_udn_green-to-road | 192.168.4.3/31 | 0a:58:c0:a8:04:03 |  | road-to-cluster_udn_green",
+        "road-to-cluster_udn_green | 192.168.4.2/31 | 0a:58:c0:a8:04:02 | requested-tnl-key=514 | cluster_udn_green-to-road",
+    ];
+    assert_eq!(ports, expected, "cnc-cases L32");
+}
+
+/// cnc-cases Q08, Q10, Q11, S05, S07, in every family.
+#[test]
+fn q08_q10_q11_s05_s07_how_many_rows() {
+    for (ip, families) in [(Ip::V4, 1), (Ip::V6, 1), (Ip::Dual, 2)] {
+        let mut zone = islands(ip);
+        let road = connect("road", "transit", ip, &["layer3_1", "layer3_2"]);
+        zone.apply_connect(&with_annotation(road.clone(), "network-subnets", None));
+        assert_eq!(counts(&zone), [1, 0, 0, 0], "no blocks, nothing but the router");
+        zone.apply_connect(&road);
+        assert_eq!(counts(&zone), [1, 6, 4 * families, 2 * families], "{ip:?}");
+        zone.apply_nad(&layer2("green", 5, ip));
+        zone.apply_connect(&connect("road", "transit", ip, &COLOURS));
+        assert_eq!(counts(&zone), [1, 8, 5 * families, 6 * families], "{ip:?}");
+        zone.apply_connect(&connect("road", "compact", ip, &COLOURS));
+        assert_eq!(counts(&zone), [1, 6, 3 * families, 3 * families], "{ip:?}");
+        zone.delete_connect(&connect_name("road"));
+        assert_eq!(rows(&Northbound::new(&zone), "cnc:").len(), 0);
+    }
+}
+
+/// cnc-cases S01, S02, Q13: one policy for each pair and family, with all subnets of the target.
+#[test]
+fn s01_s02_q13_policies_follow_the_targets_subnets() {
+    let mut zone = islands(Ip::Dual);
+    zone.apply_connect(&connect("road", "transit", Ip::Dual, &["layer3_1", "layer3_2"]));
+    let slice = "cnc:road:policy:cluster_udn_blue:cluster_udn_orange:";
+    let columns = ["priority", "action", "match", "nexthops"];
+    let policies = |zone: &Zone| table(&Northbound::new(zone), slice, "Logical_Router_Policy", &columns);
+    let expected = [
+        "9001 | reroute | inport == \"rtos-cluster_udn_blue_n1\" && ip4.dst == 10.30.0.0/16 | 192.168.0.4",
+        "9001 | reroute | inport == \"rtos-cluster_udn_blue_n1\" && ip6.dst == fd30::/48 | fd01::4",
+    ];
+    assert_eq!(policies(&zone), expected);
+    let subnets = "10.30.0.0/16/24,fd30::/48/64,10.31.0.0/16/24";
+    let orange =
+        nad("ns4/orange", "cluster_udn_orange", 2, json!({"topology": "layer3", "subnets": subnets}));
+    let dirty = zone.apply_nad(&orange);
+    assert!(dirty.northbound.iter().any(|prefix| prefix == slice), "{dirty:?}");
+    let both = "(ip4.dst == 10.30.0.0/16 || ip4.dst == 10.31.0.0/16)";
+    assert!(policies(&zone)[0].contains(both), "{:?}", policies(&zone));
+    let router = RowKey::of::<nb::LogicalRouter>("network:cluster_udn_blue:core:router");
+    assert!(rows(&Northbound::new(&zone), slice).iter().all(|row| row.edges[0].parent == router));
+}
+
+/// cnc-cases S04, S05: networks of different families meet in those that both have, and not at all without any.
+#[test]
+fn s04_s05_mixed_families() {
+    let mut zone = two_nodes(Ip::Dual, None);
+    zone.apply_nad(&layer3("blue", 1, Ip::V4));
+    zone.apply_nad(&layer3("orange", 2, Ip::Dual));
+    zone.apply_nad(&layer3("red", 3, Ip::V6));
+    zone.apply_connect(&connect("road", "transit", Ip::Dual, &["layer3_1", "layer3_2", "layer3_3"]));
+    let plan = Northbound::new(&zone);
+    let policies = table(&plan, ROAD, "Logical_Router_Policy", &["match"]);
+    let between = |from: &str, field: &str| {
+        policies.iter().filter(|text| text.contains(from) && text.contains(field)).count()
+    };
+    assert_eq!(policies.len(), 4);
+    assert_eq!([between("blue_n1", "ip4"), between("red_n1", "ip6")], [1, 1]);
+    assert_eq!([between("orange_n1", "ip4"), between("orange_n1", "ip6")], [1, 1]);
+    let ports = table(&plan, "cnc:road:link:cluster_udn_red:n1:", "Logical_Router_Port", &["networks"]);
+    assert_eq!(ports, ["fd01::2:0:4/127", "fd01::2:0:5/127"]);
+}
+
+/// cnc-cases S08, S10, R08, S11: rows that lead to a node are there while it uses the network, or one connected with it.
+#[test]
+fn r08_s10_s11_only_where_networks_are_used() {
+    let mut config = config(Ip::V4);
+    config.render = Render::Used { grace_ms: 10 };
+    let mut zone = Zone::new(config);
+    zone.apply_node(&node("n1", 2));
+    zone.apply_node(&node("n2", 3));
+    zone.apply_nad(&layer3("blue", 1, Ip::V4));
+    zone.apply_nad(&layer3("orange", 2, Ip::V4));
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]));
+    for now in [0, 100] {
+        zone.tick(now);
+    }
+    assert_eq!(counts(&zone), [1, 0, 0, 0], "nobody uses anything");
+    let own = |name: &str, on: &str| {
+        pod(&format!("ns3/{name}"), on, &[("ns3/blue", "primary", &["10.20.0.5/24"], None)])
+    };
+    zone.apply_pod(&own("here", "n1"));
+    assert_eq!(counts(&zone), [1, 4, 2, 2], "a use of one is a use of the other");
+    let dirty = zone.apply_pod(&own("there", "n2"));
+    assert!(dirty.northbound.contains(&"cnc:road:link:cluster_udn_orange:n2:".to_owned()), "{dirty:?}");
+    assert_eq!(counts(&zone), [1, 6, 4, 2]);
+    zone.delete_pod(&key("ns3", "there"));
+    for now in [200, 300] {
+        zone.tick(now);
+    }
+    assert_eq!(counts(&zone), [1, 4, 2, 2]);
+}
+
+/// cnc-cases R11, R13, B9: a node without chassis or id is left out and said so; others are not.
+#[test]
+fn r11_r13_nodes_that_are_not_ready() {
+    let mut zone = islands(Ip::V4);
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]));
+    for lacking in ["node-chassis-id", "node-id"] {
+        zone.apply_node(&without(node("n3", 4), lacking));
+        assert_eq!(counts(&zone), [1, 6, 4, 2]);
+        let problem = "ClusterNetworkConnect road: node n3 has no id or no chassis yet".to_owned();
+        assert_eq!(said(&zone), [(Reason::NodeNotReady, problem)]);
+    }
+    let dirty = zone.apply_node(&node("n3", 4));
+    let links: Vec<&String> = dirty.northbound.iter().filter(|prefix| prefix.starts_with("cnc:")).collect();
+    assert_eq!(links, ["cnc:road:link:cluster_udn_blue:n3:", "cnc:road:link:cluster_udn_orange:n3:"]);
+    assert_eq!((counts(&zone), said(&zone)), ([1, 8, 6, 2], vec![]));
+}
+
+/// cnc-cases K07, B10: a node beyond the block is left out and named, others are not affected.
+#[test]
+fn k07_a_node_beyond_the_block() {
+    let mut zone = islands(Ip::V4);
+    zone.apply_node(&node("n127", 127));
+    zone.apply_node(&node("n128", 128));
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]));
+    let last = table(
+        &Northbound::new(&zone),
+        "cnc:road:link:cluster_udn_blue:n127:",
+        "Logical_Router_Port",
+        &["networks"],
+    );
+    assert_eq!(last, ["192.168.0.254/31"]);
+    let reason = held(&zone, "cnc:road:link:cluster_udn_blue:n128:");
+    assert!(
+        reason.contains("road") && reason.contains("n128") && reason.contains("192.168.0.0/24"),
+        "{reason}"
+    );
+    let [(reason, message)] = &said(&zone)[..] else { panic!("{:?}", said(&zone)) };
+    assert!(*reason == Reason::NoLink && message.contains("n128"), "{message}");
+}
+
+/// cnc-cases B9, N23: a network that is not known here yet keeps what it has, and stops nobody.
+#[test]
+fn networks_that_are_not_ready() {
+    let mut zone = islands(Ip::V4);
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2", "layer3_3"]));
+    assert_eq!(counts(&zone), [1, 6, 4, 2]);
+    let unknown = "ClusterNetworkConnect road: no network with id 3 is known here yet".to_owned();
+    assert_eq!(said(&zone), [(Reason::NetworkNotReady, unknown)]);
+    for slice in ["cnc:road:link:cluster_udn_red:n1:", "cnc:road:policy:cluster_udn_blue:cluster_udn_red:"] {
+        let reason = held(&zone, slice);
+        assert!(reason.contains("cluster_udn_red has no id here yet"), "{reason}");
+    }
+    let mut tampered = layer3("orange", 2, Ip::V4);
+    tampered.config = "{".into();
+    zone.apply_nad(&layer3("red", 3, Ip::V4));
+    zone.apply_nad(&tampered);
+    assert!(held(&zone, "cnc:road:link:cluster_udn_orange:n1:").contains("cluster_udn_orange"));
+    assert!(
+        held(&zone, "cnc:road:policy:cluster_udn_blue:cluster_udn_orange:").contains("cluster_udn_orange")
+    );
+    let others = ["cnc:road:link:cluster_udn_red:n1:", "cnc:road:policy:cluster_udn_blue:cluster_udn_red:"];
+    assert!(others.iter().all(|slice| matches!(Northbound::new(&zone).plan(slice), Plan::Rows(_))));
+}
+
+/// cnc-cases B8, V10: what is not in the annotation goes, whatever else is wrong.
+#[test]
+fn b8_v10_deselection_always_takes_effect() {
+    let mut zone = islands(Ip::V4);
+    zone.apply_nad(&layer3("red", 3, Ip::V4));
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2", "layer3_3"]));
+    let mut tampered = layer3("red", 3, Ip::V4);
+    tampered.annotations.insert("k8s.ovn.org/network-id".into(), "2".into());
+    zone.apply_nad(&tampered);
+    let left = with_annotation(
+        connect("road", "transit", Ip::V4, &[]),
+        "network-subnets",
+        Some(r#"{"layer3_2":{"ipv4":"192.168.1.0/24"},"layer3_9":{"ipv4":"192.168.3.0/24"}}"#),
+    );
+    zone.apply_connect(&left);
+    assert!(held(&zone, "cnc:road:link:cluster_udn_orange:n1:").contains("both have the id 2"));
+    for slice in [
+        "link:cluster_udn_blue:n1:",
+        "link:cluster_udn_blue:n2:",
+        "policy:cluster_udn_blue:cluster_udn_orange:",
+    ] {
+        assert!(is_absent(&zone, &format!("cnc:road:{slice}")), "{slice}");
+    }
+}
+
+/// cnc-cases V11: two in one place would have one address and one key.
+#[test]
+fn v11_two_networks_in_one_place() {
+    let mut zone = islands(Ip::V4);
+    zone.apply_nad(&layer2("green", 5, Ip::V4));
+    let places = r#"{"layer3_1":{"ipv4":"192.168.0.0/24"},"layer3_2":{"ipv4":"192.168.1.0/24"},
+        "layer2_5":{"ipv4":"192.168.1.2/31"}}"#;
+    zone.apply_connect(&with_annotation(
+        connect("road", "transit", Ip::V4, &[]),
+        "network-subnets",
+        Some(places),
+    ));
+    assert!(matches!(Northbound::new(&zone).plan("cnc:road:link:cluster_udn_blue:n1:"), Plan::Rows(_)));
+    for slice in ["cnc:road:link:cluster_udn_orange:n1:", "cnc:road:network:cluster_udn_green:"] {
+        assert!(held(&zone, slice).contains("another network has the same block or slice"));
+    }
+    let problem = &zone.problems()[&Subject::Connect(connect_name("road"))];
+    assert_eq!(problem.reason, Reason::Malformed);
+}
+
+/// cnc-cases B19, M08: what cannot be read changes nothing, and is said.
+#[test]
+fn annotations_that_cannot_be_read() {
+    let mut zone = islands(Ip::V4);
+    let road = connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]);
+    let broken = [
+        ("network-subnets", "{"),
+        ("network-subnets", r#"{"unknown_1":{"ipv4":"192.168.0.0/24"}}"#),
+        ("connect-router-tunnel-key", "50000"),
+        ("connect-router-slots", "0"),
+        ("connect-topology", "star"),
+    ];
+    for (key, text) in broken {
+        zone.apply_connect(&with_annotation(road.clone(), key, Some(text)));
+        assert!(held(&zone, "cnc:road:router").contains(key), "{key}");
+        assert!(held(&zone, "cnc:road:link:cluster_udn_blue:n1:").contains(key), "{key}");
+        assert_eq!(said(&zone)[0].0, Reason::Malformed);
+    }
+    let foreign = r#"{"layer3_1":{"ipv4":"10.0.0.0/24"},"layer3_2":{"ipv4":"192.168.1.0/25"}}"#;
+    zone.apply_connect(&with_annotation(road, "network-subnets", Some(foreign)));
+    assert!(held(&zone, "cnc:road:link:cluster_udn_blue:n1:").contains("10.0.0.0/24"));
+    assert!(held(&zone, "cnc:road:link:cluster_udn_orange:n1:").contains("192.168.1.0/25"));
+}
+
+/// Services alone would need guards against direct traffic, so such a connection touches no network.
+#[test]
+fn services_alone_touch_no_network() {
+    let mut zone = islands(Ip::V4);
+    let mut road = connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]);
+    zone.apply_connect(&road);
+    let spec = road.spec.as_mut().unwrap();
+    (spec.pods, spec.services) = (false, true);
+    let dirty = zone.apply_connect(&road);
+    assert_eq!((dirty.northbound, counts(&zone)), (vec!["cnc:road:".to_owned()], [1, 0, 0, 0]));
+    assert_eq!(said(&zone)[0].0, Reason::Unsupported);
+    assert_eq!(zone.problems()[&Subject::Connect(connect_name("road"))].reason, Reason::Unsupported);
+}
+
+/// The layout between two layouts has the ports of both; what the compact one has stays the same after it.
+#[test]
+fn both_is_transit_and_compact_at_once() {
+    let rows_of = |topology: &str| {
+        let zone = connected(Ip::Dual, topology);
+        rows(&Northbound::new(&zone), ROAD)
+    };
+    let [transit, both, compact] = ["transit", "both", "compact"].map(rows_of);
+    let in_both = |path: &str| both.iter().find(|row| row.path == path);
+    for row in
+        transit.iter().filter(|row| !row.path.contains(":policy:") && !row.path.contains("_green:port"))
+    {
+        assert_eq!(in_both(&row.path), Some(row));
+    }
+    for row in compact.iter().filter(|row| !row.path.ends_with(":port") && !row.path.ends_with(":router")) {
+        assert_eq!(in_both(&row.path), Some(row));
+    }
+    let key = |row: &str, rows: &[causeway_ovn::Planned]| {
+        text(rows.iter().find(|planned| planned.path == row).unwrap(), "options")
+    };
+    let ports = ["cnc:road:network:cluster_udn_orange:port", "cnc:road:network:cluster_udn_green:port"];
+    assert_eq!(
+        ports.map(|port| key(port, &both)),
+        ["requested-tnl-key=129, route_table=compact", "requested-tnl-key=257, route_table=compact"]
+    );
+    assert_eq!(ports.map(|port| key(port, &compact)), ["route_table=compact"; 2]);
+    assert_eq!(both.iter().filter(|row| row.path.contains(":policy:")).count(), 0, "compact carries");
+}
+
+/// Where MTUs differ the connect router says what is too large: the network behind it could not.
+#[test]
+fn networks_with_different_mtus() {
+    let mut zone = islands(Ip::V4);
+    zone.apply_connect(&connect("road", "compact", Ip::V4, &["layer3_1", "layer3_2"]));
+    let options = |zone: &Zone| {
+        let ports = ["road-to-cluster_udn_blue", "road-to-cluster_udn_orange"];
+        ports.map(|name| text(&row(&Northbound::new(zone), "Logical_Router_Port", name), "options"))
+    };
+    assert_eq!(options(&zone), ["route_table=compact"; 2]);
+    let small = json!({"topology": "layer3", "subnets": "10.30.0.0/16/24", "mtu": 1300});
+    let dirty = zone.apply_nad(&nad("ns4/orange", "cluster_udn_orange", 2, small));
+    assert!(dirty.northbound.contains(&ROAD.to_owned()), "{dirty:?}");
+    assert_eq!(options(&zone), ["route_table=compact", "gateway_mtu=1300, route_table=compact"]);
+    zone.apply_node(&annotate(node("n1", 2), "gateway-mtu-support", "false"));
+    assert_eq!(options(&zone), ["route_table=compact"; 2]);
+}
+
+/// cnc-cases V07, V08, X16: an event touches what follows from it, and nothing else.
+#[test]
+fn v07_v08_x16_what_events_make_dirty() {
+    let about = |dirty: causeway_model::zone::Dirty| -> Vec<String> {
+        dirty.northbound.into_iter().filter(|prefix| prefix.starts_with("cnc:")).collect()
+    };
+    for (topology, links) in [("transit", 2), ("both", 2), ("compact", 0)] {
+        let mut zone = connected(Ip::V4, topology);
+        zone.apply_nad(&layer2("lime", 6, Ip::V4));
+        zone.apply_connect(&connect("second", topology, Ip::V4, &["layer2_6"]));
+        assert_eq!(about(zone.apply_nad(&layer3("red", 3, Ip::V4))), Vec::<String>::new());
+        assert_eq!(about(zone.apply_node(&node("n3", 4))).len(), links, "{topology}");
+        assert_eq!(about(zone.apply_node(&node("n3", 4))), Vec::<String>::new());
+        assert_eq!(about(zone.apply_pod(&web(Ip::V4))), Vec::<String>::new());
+        let same = zone.apply_connect(&connect("road", topology, Ip::V4, &COLOURS));
+        assert!(same.is_empty(), "{same:?}");
+        let more = [COLOURS.as_slice(), &["layer3_3"]].concat();
+        let prefixes = about(zone.apply_connect(&connect("road", topology, Ip::V4, &more)));
+        assert!(
+            prefixes.iter().all(|prefix| prefix.contains(":cluster_udn_red:") || prefix.ends_with(":set:")),
+            "{prefixes:?}"
+        );
+    }
+}
