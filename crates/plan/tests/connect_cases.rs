@@ -5,6 +5,7 @@ mod support;
 
 use causeway_model::record::Connect;
 use causeway_model::zone::{Reason, Render, Subject, Zone};
+use causeway_ovn::declare::Phase;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planner, RowKey};
 use causeway_plan::{Northbound, OwnPort, own_ports};
@@ -384,6 +385,8 @@ fn both_is_transit_and_compact_at_once() {
     let key = |row: &str, rows: &[causeway_ovn::Planned]| {
         text(rows.iter().find(|planned| planned.path == row).unwrap(), "options")
     };
+    let green = in_both("cnc:road:network:cluster_udn_green:port").unwrap();
+    assert_eq!(green.phase, Some(Phase::Route), "it turns to the compact routes when they are there");
     let ports = ["cnc:road:network:cluster_udn_orange:port", "cnc:road:network:cluster_udn_green:port"];
     assert_eq!(
         ports.map(|port| key(port, &both)),

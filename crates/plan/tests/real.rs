@@ -157,3 +157,97 @@ fn l04_a_database_that_goes_away_in_between() {
         databases.assert_as_planned(&zone);
     });
 }
+
+/// cnc-cases Q11, V04, X14: a connection comes, goes through all layouts and goes; a restart writes nothing, and what was
+/// deselected while nobody looked goes with the next look.
+#[test]
+fn q11_v04_x14_connections_come_move_and_go() {
+    run(async {
+        let mut databases = Databases::start();
+        let mut zone = cluster(Ip::Dual, Some("shared"));
+        zone.apply_nad(&layer3("orange", 2, Ip::Dual));
+        databases.nbctl(&["init"]);
+        databases.apply(&zone, Dirty::everything()).await;
+        let before = databases.counts();
+        for topology in ["transit", "both", "compact", "both", "transit"] {
+            let dirty = zone.apply_connect(&connect("road", topology, Ip::Dual, &COLOURS));
+            databases.apply(&zone, dirty).await;
+            databases.assert_as_planned(&zone);
+            databases.restart_role();
+            databases.apply(&zone, Dirty::default()).await;
+            assert_eq!(databases.writes(), 0, "a restart writes nothing: {topology}");
+        }
+        zone.apply_connect(&connect("road", "transit", Ip::Dual, &COLOURS[..2]));
+        databases.restart_role();
+        databases.apply(&zone, Dirty::default()).await;
+        databases.assert_as_planned(&zone);
+        let gone = databases.nbctl(&[
+            "--bare",
+            "--columns=name",
+            "find",
+            "logical_router_port",
+            "peer=road-to-cluster_udn_green",
+        ]);
+        assert_eq!(gone.trim(), "");
+
+        let dirty = zone.delete_connect(&connect_name("road"));
+        databases.apply(&zone, dirty).await;
+        databases.assert_as_planned(&zone);
+        assert_eq!(databases.counts(), before, "what the connection had is gone");
+    });
+}
+
+/// cnc-cases X11, B15: a network that goes takes its end of the road along, and finds it again when it is back; what of
+/// the connection is not its own stays until the annotation says otherwise.
+#[test]
+fn x11_a_connected_network_goes_and_comes_back() {
+    run(async {
+        for topology in ["transit", "compact"] {
+            let mut databases = Databases::start();
+            let mut zone = connected(Ip::V4, topology);
+            databases.nbctl(&["init"]);
+            databases.apply(&zone, Dirty::everything()).await;
+            let before = databases.counts();
+            let dirty = zone.delete_nad(&blue(Ip::V4).key);
+            databases.apply(&zone, dirty).await;
+            let engine = databases.north_writer.engine();
+            assert!(engine.failures().is_empty() && engine.waiting().is_empty(), "{:?}", engine.failures());
+            let routers = databases.nbctl(&["--bare", "--columns=name", "list", "logical_router"]);
+            assert!(!routers.contains("blue") && routers.contains("connect-router-road"), "{routers}");
+            let dirty = zone.apply_nad(&blue(Ip::V4));
+            databases.apply(&zone, dirty).await;
+            databases.assert_as_planned(&zone);
+            assert_eq!(databases.counts(), before);
+        }
+    });
+}
+
+/// cnc-cases S2, S3, X16: one more network, one more node, and nothing but their rows is written.
+#[test]
+fn x16_events_write_only_their_rows() {
+    run(async {
+        let mut databases = Databases::start();
+        let mut zone = two_nodes(Ip::V4, None);
+        let owners: Vec<String> = (1..=20).map(|id| format!("layer3_{id}")).collect();
+        let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
+        (1..=20).for_each(|id| drop(zone.apply_nad(&layer3(&format!("net{id}"), id, Ip::V4))));
+        zone.apply_connect(&connect("road", "transit", Ip::V4, &owners[..19]));
+        databases.apply(&zone, Dirty::everything()).await;
+        let before = databases.north_writer.engine().stats();
+        let dirty = zone.apply_connect(&connect("road", "transit", Ip::V4, &owners));
+        databases.apply(&zone, dirty).await;
+        let after = databases.north_writer.engine().stats();
+        // Two ports here, one there, two routes, nineteen policies each way.
+        assert_eq!(after.created - before.created, 3 + 2 + 38);
+        assert_eq!((after.modified, after.deleted), (before.modified, before.deleted));
+
+        let dirty = zone.apply_node(&node("n3", 4));
+        let cnc = dirty.northbound.iter().filter(|prefix| prefix.starts_with("cnc:")).count();
+        databases.apply(&zone, dirty).await;
+        databases.assert_as_planned(&zone);
+        let last = databases.north_writer.engine().stats();
+        // A port and a route of each connection's network; a port and two routes of each network and the default one.
+        assert_eq!((cnc, last.created - after.created), (20, 20 * 2 + 21 * 3));
+        assert_eq!((last.modified, last.deleted), (after.modified, after.deleted));
+    });
+}
