@@ -25,6 +25,8 @@ pub(crate) struct Memory {
     pub(crate) epoch: Epoch,
     /// Blocks and slices of connections that are gone, or are not looked at yet.
     pub(crate) gone: BTreeMap<ConnectName, ConnectRecord>,
+    /// Up to where all zones were last known to have cleared freed numbers.
+    pub(crate) cleared: Option<Epoch>,
     /// The last record that is known to be written.
     written: u64,
 }
@@ -114,21 +116,40 @@ impl Manager {
         }
     }
 
-    /// Numbers that all zones have cleared can be used again.
+    /// Numbers that all zones have cleared can be used again. The record must not list them any more: a zone that meets one
+    /// of them in use would take it for one that is not gone.
     pub(crate) fn expire_numbers(&mut self) {
         let report = |name: &NodeName| self.nodes.epochs.get(name).copied().map(Epoch);
         let cleared = Epoch::cleared(self.nodes.all.keys().map(report));
+        self.dirty.owners(std::mem::take(&mut self.networks.starved));
+        self.starved_connects();
+        // Without nodes there is no hurry, and nobody to ask.
+        if self.nodes.all.is_empty() {
+            return;
+        }
+        if std::mem::replace(&mut self.memory.cleared, Some(cleared)) == Some(cleared) {
+            return;
+        }
+        let before = self.listed();
         self.networks.ids.expire(cleared);
         self.networks.keys.expire(cleared);
-        self.dirty.owners(std::mem::take(&mut self.networks.starved));
         self.memory.gone.retain(|_, record| {
             record.quarantined.retain(|(_, _, epoch)| *epoch > cleared);
             !record.quarantined.is_empty()
         });
         if let Some(model) = &mut self.connects.model {
             self.dirty.connects.extend(model.expire(cleared));
-            self.starved_connects();
         }
+        if self.listed() != before {
+            self.remember();
+        }
+    }
+
+    /// How many numbers are listed as freed.
+    fn listed(&self) -> usize {
+        let blocks: usize = self.freed_blocks().values().map(|record| record.quarantined.len()).sum();
+        let ids = self.networks.ids.record().quarantined.len();
+        ids + self.networks.keys.record().quarantined.len() + blocks
     }
 
     pub(crate) fn report_applied(&mut self, report: ZoneReport) {

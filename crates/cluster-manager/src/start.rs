@@ -28,8 +28,6 @@ impl Manager {
         self.settle_networks();
         if self.connects.listed {
             self.start_connects();
-            // Again, now for their blocks.
-            self.expire_numbers();
         }
         self.start_pods();
     }

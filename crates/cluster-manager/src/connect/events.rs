@@ -168,5 +168,8 @@ impl Manager {
         let all = self.connects.all.iter_mut();
         all.for_each(|(_, state)| state.hash_since = self.now_ms);
         self.dirty.connects.extend(self.connects.all.keys().cloned());
+        // What zones have cleared of their blocks.
+        self.memory.cleared = None;
+        self.expire_numbers();
     }
 }

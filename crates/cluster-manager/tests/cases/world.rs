@@ -348,6 +348,14 @@ impl World {
         self.take(outputs);
     }
 
+    /// A write happens, but nobody hears of it any more.
+    pub(crate) fn perform_only(&mut self, request: &Request) {
+        self.paused = true;
+        self.perform(request);
+        self.held.retain(|held| held.token <= request.token);
+        self.paused = false;
+    }
+
     fn perform(&mut self, request: &Request) -> Ended {
         let key = &request.target;
         match &request.action {
