@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use causeway_types::{Cidr, NodeId};
 
 use super::*;
-use crate::record::{Nad, Namespace, Node, Pod};
+use crate::record::{Connect, Nad, Namespace, Node, Pod};
 
 fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| (format!("k8s.ovn.org/{key}"), (*value).to_owned())).collect()
@@ -304,4 +304,97 @@ fn no_name_needs_an_escape() {
         assert!(NamespaceName::new(bad).is_err());
         assert!(NadKey::new(format!("ns/{bad}")).is_err());
     }
+}
+
+fn connect(name: &str, spec: &serde_json::Value, annotations: &[(&str, &str)]) -> Connect {
+    let object = serde_json::json!({
+        "apiVersion": "k8s.ovn.org/v1", "kind": "ClusterNetworkConnect",
+        "metadata": {"name": name, "creationTimestamp": "1970-01-01T00:00:07Z", "annotations": texts(annotations)},
+        "spec": spec,
+    });
+    Connect::of(name.parse().unwrap(), serde_json::from_value(object).unwrap())
+}
+
+fn pods_of(cidr: &str) -> serde_json::Value {
+    serde_json::json!({"networkSelectors": [{"networkSelectionType": "DefaultNetwork"}], "connectivity": ["PodNetwork"],
+        "connectSubnets": [{"cidr": cidr, "networkPrefix": 24}]})
+}
+
+const PLACES: [(&str, &str); 4] = [
+    ("network-subnets", r#"{"layer3_1":{"ipv4":"192.168.0.0/24"},"layer2_5":{"ipv4":"192.168.1.4/31"}}"#),
+    ("connect-router-tunnel-key", "16715790"),
+    ("connect-router-slots", "128"),
+    ("connect-topology", "transit"),
+];
+
+/// Selectors are not looked at: what they select is in the annotations, and their faults are the cluster manager's to say.
+#[test]
+fn what_is_kept_of_a_connection() {
+    let kept = connect("road", &pods_of("192.168.0.0/16"), &[&PLACES[..], &[("node-id", "7")]].concat());
+    let text = serde_json::to_string(&kept).unwrap();
+    assert_eq!(serde_json::from_str::<Connect>(&text).unwrap(), kept);
+    assert_eq!((kept.created, kept.deleting, kept.annotations.len()), (7, false, 4));
+    let spec = kept.spec.unwrap();
+    assert_eq!((spec.pods, spec.services, spec.subnets.len(), spec.hash.len()), (true, false, 1, 32));
+    let broken = connect("road", &pods_of("192.168.0.1/16"), &PLACES);
+    assert!(broken.spec.unwrap_err().contains("192.168.0.1/16"));
+}
+
+#[test]
+fn places_in_a_connection() {
+    let mut zone = zone();
+    zone.apply_nad(&blue("ns1/blue"));
+    zone.apply_nad(&green());
+    zone.apply_connect(&connect("road", &pods_of("192.168.0.0/16"), &PLACES));
+    let road = "road".parse().unwrap();
+    let Some(Connecting::Settled(info)) = zone.connecting(&road) else { panic!("it is settled") };
+    assert_eq!(zone.members(info).count(), 2);
+    let four = causeway_types::Families { ipv4: true, ipv6: false };
+    let place = |name: &str| match zone.membership(info, &network(name)) {
+        Membership::Member(place) => place,
+        other => panic!("{other:?}"),
+    };
+    let node = NodeId::new(9).ok();
+    let link = &place("cluster_udn_blue").links(node, four).unwrap()[0];
+    assert_eq!(
+        [link.connect_router, link.network_router].map(|n| n.to_string()),
+        ["192.168.0.18/31", "192.168.0.19/31"]
+    );
+    assert_eq!(place("cluster_udn_blue").key(node).unwrap().unwrap().get(), 10);
+    let link = &place("cluster_udn_green").links(None, four).unwrap()[0];
+    assert_eq!(link.connect_router.to_string(), "192.168.1.4/31");
+    assert_eq!(place("cluster_udn_green").key(None).unwrap().unwrap().get(), 128 + 2 + 1);
+    assert!(
+        place("cluster_udn_green").links(None, causeway_types::Families { ipv4: false, ipv6: true }).is_err()
+    );
+    assert!(matches!(zone.membership(info, &network("ns1_other")), Membership::Outside));
+    let report = &zone.connect_reports()[0];
+    assert_eq!((report.name.as_str(), report.problems.len(), report.hash.len()), ("road", 0, 32));
+}
+
+/// A network that nobody uses here is rendered for the sake of the networks that it is connected with.
+#[test]
+fn a_use_of_one_is_a_use_of_all_that_are_connected() {
+    let mut config = zone().config().clone();
+    config.render = Render::Used { grace_ms: 10 };
+    let mut zone = Zone::new(config);
+    zone.apply_node(&node("n1", 2));
+    zone.apply_nad(&blue("ns1/blue"));
+    zone.apply_nad(&green());
+    for now in [0, 20] {
+        zone.tick(now);
+    }
+    zone.apply_pod(&pod("ns1/web", "n1", ON_BLUE));
+    assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Unused);
+    let road = connect("road", &pods_of("192.168.0.0/16"), &PLACES);
+    let dirty = zone.apply_connect(&road);
+    assert!(dirty.northbound.iter().any(|prefix| prefix == "network:cluster_udn_green:"), "{dirty:?}");
+    assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Used);
+    // Who is in a connection that cannot be read is not known, so nobody is unused for certain.
+    let mut broken = road;
+    broken.annotations.insert("k8s.ovn.org/network-subnets".into(), "{".into());
+    assert_eq!(zone.apply_connect(&broken).northbound, [""]);
+    assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Unknown);
+    zone.delete_connect(&"road".parse().unwrap());
+    assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Unused);
 }
