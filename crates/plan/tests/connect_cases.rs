@@ -307,6 +307,33 @@ fn b8_v10_deselection_always_takes_effect() {
     }
 }
 
+/// cnc-cases P04, as a tenant would use the time until the cluster manager has seen it: a network that grows into others'
+/// addresses gets nothing of their traffic, and what is connected stays so.
+#[test]
+fn p04_a_network_that_claims_addresses_of_others() {
+    for (topology, slices) in [
+        (
+            "transit",
+            ["policy:cluster_udn_blue:cluster_udn_orange:", "policy:cluster_udn_orange:cluster_udn_blue:"],
+        ),
+        ("compact", ["set:", "steer:cluster_udn_orange:"]),
+    ] {
+        let mut zone = islands(Ip::V4);
+        zone.apply_nad(&layer3("red", 3, Ip::V4));
+        zone.apply_connect(&connect("road", topology, Ip::V4, &["layer3_1", "layer3_2", "layer3_3"]));
+        let grown = json!({"topology": "layer3", "subnets": "10.20.0.0/16/24,10.30.128.0/17/24"});
+        let dirty = zone.apply_nad(&nad("ns3/blue", "cluster_udn_blue", 1, grown));
+        assert!(dirty.northbound.contains(&ROAD.to_owned()), "{dirty:?}");
+        for slice in slices {
+            held(&zone, &format!("{ROAD}{slice}"));
+        }
+        let reasons: Vec<Reason> = said(&zone).into_iter().map(|(reason, _)| reason).collect();
+        assert_eq!(reasons, [Reason::Overlap; 2]);
+        zone.apply_nad(&layer3("blue", 1, Ip::V4));
+        assert_eq!(said(&zone), []);
+    }
+}
+
 /// cnc-cases V11: two in one place would have one address and one key.
 #[test]
 fn v11_two_networks_in_one_place() {

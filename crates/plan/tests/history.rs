@@ -46,13 +46,15 @@ fn nodes() -> impl Strategy<Value = Event> {
     })
 }
 
-/// Networks 1 and 2 are layer3 and would have objects of one name, 3 and 4 are layer2.
-fn network(id: u32, namespace: &str) -> Nad {
+/// Networks 1 and 2 are layer3 and would have objects of one name, 3 and 4 are layer2. The last may grow into the addresses
+/// of the third.
+fn network(id: u32, namespace: &str, grown: bool) -> Nad {
     let (name, topology, subnets) = match id {
         1 => ("cluster_udn_a-b", "layer3", "10.20.0.0/16/24"),
         2 => ("cluster_udn_a.b", "layer3", "10.20.0.0/16/24"),
         3 => ("cluster_udn_c", "layer2", "203.203.0.0/16"),
-        _ => ("cluster_udn_d", "layer2", "203.203.0.0/16"),
+        _ if grown => ("cluster_udn_d", "layer2", "203.0.0.0/8"),
+        _ => ("cluster_udn_d", "layer2", "203.204.0.0/16"),
     };
     let config = serde_json::json!({"topology": topology, "subnets": subnets});
     nad(&format!("{namespace}/x{id}"), name, id, config)
@@ -60,7 +62,7 @@ fn network(id: u32, namespace: &str) -> Nad {
 
 fn nads() -> impl Strategy<Value = Event> {
     (1..=4u32, prop::sample::select(vec!["ns1", "ns2"]), 0..6u8).prop_map(|(id, namespace, kind)| {
-        let mut nad = network(id, namespace);
+        let mut nad = network(id, namespace, kind == 4);
         match kind {
             0 | 1 => return Event::NoNad(nad.key),
             2 => drop(nad.annotations.remove("k8s.ovn.org/network-id")),

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::crd::Topology;
-use causeway_types::{ConnectName, Families, NetworkId, NetworkName, NodeName};
+use causeway_types::{Cidr, ConnectName, Families, NetworkId, NetworkName, NodeName};
 
 use super::connect::{self, ConnectInfo, Place};
 use super::problem::{Problem, Reason, Subject};
 use super::usage::Use;
 use super::{Active, Dirty, Zone, paths};
 use crate::record;
+
+const OVERLAP: &str = "its subnets overlap those of another network of the connection";
 
 /// What a connection is in this zone.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +55,15 @@ pub(super) struct Entry {
 }
 
 /// What of a connection's networks all its parts follow from.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Shape {
     /// Whether a number stands for no network that is known here.
     unresolved: bool,
     /// The largest MTU, if the networks have different ones.
     largest_mtu: Option<u32>,
+    /// Networks that claim addresses of each other. The cluster manager connects no such networks, but a network may
+    /// grow before it has said so; nobody's traffic goes elsewhere in between.
+    overlapping: BTreeSet<NetworkName>,
 }
 
 #[derive(Debug, Default)]
@@ -179,9 +184,23 @@ impl Zone {
         };
         match connect.places.get(&id) {
             None => Membership::Outside,
+            Some(Ok(_)) if self.overlaps(connect, network) => {
+                Membership::Uncertain(format!("network {network}: {OVERLAP}"))
+            }
             Some(Ok(place)) => Membership::Member(place),
             Some(Err(error)) => Membership::Uncertain(format!("network {network}: {error}")),
         }
+    }
+
+    fn overlaps(&self, connect: &ConnectInfo, network: &NetworkName) -> bool {
+        let entry = self.connects.entries.get(&connect.name);
+        entry.is_some_and(|entry| entry.shape.overlapping.contains(network))
+    }
+
+    /// Whether networks of a connection claim addresses of each other.
+    pub fn has_overlaps(&self, connect: &ConnectInfo) -> bool {
+        let entry = self.connects.entries.get(&connect.name);
+        entry.is_some_and(|entry| !entry.shape.overlapping.is_empty())
     }
 
     /// The networks of a connection that are known here, rendered or not.
@@ -252,6 +271,9 @@ impl Zone {
             let message = format!("ClusterNetworkConnect {}: network {}: {text}", info.name, active.name());
             Problem::new(Reason::NoLink, message)
         };
+        if self.overlaps(info, active.name()) {
+            return Some(Problem { reason: Reason::Overlap, ..about(OVERLAP.into()) });
+        }
         if place.topology != active.topology {
             return Some(about(format!("its place is that of another topology than {:?}", active.topology)));
         }
@@ -285,7 +307,8 @@ impl Zone {
         let mtus: BTreeSet<u32> =
             self.members(info).filter_map(|name| self.active(name)).map(|net| net.mtu).collect();
         let largest_mtu = mtus.last().copied().filter(|_| mtus.len() > 1);
-        Shape { unresolved, largest_mtu }
+        let overlapping = overlapping(self.members(info).filter_map(|name| self.active(name)));
+        Shape { unresolved, largest_mtu, overlapping }
     }
 
     fn set_connect(&mut self, name: &ConnectName, entry: Option<Entry>) -> Dirty {
@@ -293,7 +316,7 @@ impl Zone {
         let old = self.connects.set(name, entry);
         let new = self.connects.entries.get(name);
         let mut dirty = Dirty::default();
-        if old.as_ref().map(|old| (&old.state, old.shape)) == new.map(|new| (&new.state, new.shape)) {
+        if old.as_ref().map(|old| (&old.state, &old.shape)) == new.map(|new| (&new.state, &new.shape)) {
             return dirty;
         }
         // While one cannot be read, nobody can say whose peers use a network.
@@ -438,6 +461,25 @@ impl Zone {
             }
         }
     }
+}
+
+/// Networks whose subnets share addresses. Subnets are disjoint or one is in the other, so in their order those around one
+/// are the last ones that have not ended.
+fn overlapping<'a>(networks: impl Iterator<Item = &'a Active>) -> BTreeSet<NetworkName> {
+    let all = networks.flat_map(|net| net.legs.iter().map(move |leg| (net.name(), leg)));
+    let mut subnets: Vec<(Cidr, &NetworkName)> =
+        all.flat_map(|(name, leg)| leg.subnets.iter().map(move |subnet| (*subnet, name))).collect();
+    subnets.sort();
+    let mut found = BTreeSet::new();
+    let mut around: Vec<(Cidr, &NetworkName)> = Vec::new();
+    for (subnet, name) in subnets {
+        around.retain(|(wider, _)| wider.contains(&subnet));
+        for (_, other) in around.iter().filter(|(_, other)| *other != name) {
+            found.extend([(*other).clone(), name.clone()]);
+        }
+        around.push((subnet, name));
+    }
+    found
 }
 
 /// The places that differ, if that is all that does and both have somebody to reach, or neither has.

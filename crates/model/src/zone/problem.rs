@@ -62,6 +62,8 @@ pub enum Reason {
     NetworkNotReady,
     /// A connection's block has no link for a node.
     NoLink,
+    /// Networks of a connection claim the same addresses.
+    Overlap,
 }
 
 /// One problem.

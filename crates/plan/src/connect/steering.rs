@@ -119,6 +119,9 @@ pub(super) fn sets(zone: &Zone, info: &ConnectInfo) -> Plan {
     if let Err(problem) = zone.here() {
         return Plan::Hold(problem.message);
     }
+    if zone.has_overlaps(info) {
+        return Plan::Hold(format!("ClusterNetworkConnect {}: networks claim the same addresses", info.name));
+    }
     let members: Vec<&Active> = zone.members(info).filter_map(|network| zone.active(network)).collect();
     let of_family = |family: Family| {
         let row = nb::AddressSet {
