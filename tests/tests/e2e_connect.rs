@@ -161,8 +161,19 @@ fn versions(sandbox: &Sandbox) -> String {
     sandbox.kubectl(&["get", "cnc,zonereports,cudn", path]).unwrap()
 }
 
+/// What has been written until nobody writes any more.
+fn written(sandbox: &Sandbox) -> ([usize; 3], String) {
+    let all = || (NODES.map(|node| transactions(sandbox, node)), versions(sandbox));
+    let quiet = || {
+        let before = all();
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        Ok(Some(before).filter(|before| *before == all()))
+    };
+    sandbox.wait_for("everything to be written", quiet).unwrap()
+}
+
 fn unchanged_restarts_write_nothing(sandbox: &Sandbox) {
-    let before = (NODES.map(|node| transactions(sandbox, node)), versions(sandbox));
+    let before = written(sandbox);
     let lost = lost_during(sandbox, "blue/a", "green/c", || {
         for unit in ["cluster-manager", "n1/causeway", "n3/causeway"] {
             kill_and_wait(sandbox, unit);
@@ -170,7 +181,7 @@ fn unchanged_restarts_write_nothing(sandbox: &Sandbox) {
         // Long enough for whatever would be written late.
         std::thread::sleep(std::time::Duration::from_secs(5));
     });
-    assert_eq!((NODES.map(|node| transactions(sandbox, node)), versions(sandbox)), before);
+    assert_eq!(written(sandbox), before);
     assert_eq!(lost, 0, "packets lost in restarts");
 }
 
