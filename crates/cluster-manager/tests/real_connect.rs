@@ -1,0 +1,190 @@
+//! Connections against a real API server: with admission policies, rights and columns as they are in production.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
+
+mod real_support;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use causeway_api::annotations::keys;
+use causeway_api::intent::Connect;
+use causeway_types::ConnectName;
+use real_support::{Cluster, Running};
+use serde_json::{Value, json};
+
+const EXAMPLE: &str = "orange-purple";
+
+/// One server for everything: starting one costs seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_from_a_manifest_to_success_and_back() {
+    let cluster = Cluster::start();
+    cluster.nodes(&["n1", "n2"]);
+    let manager = Running::start(&cluster);
+    the_example_is_accepted(&cluster);
+    nobody_else_writes_annotations(&cluster);
+    zones_report_and_columns_are_filled(&cluster);
+    both_spellings_apply(&cluster);
+    let manager = a_restart_writes_nothing(&cluster, manager).await;
+    a_connection_goes(&cluster);
+    manager.stop().await;
+}
+
+/// W02, W04: a layer3 and a layer2 network, as in the guide.
+fn the_example_is_accepted(cluster: &Cluster) {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/connect");
+    cluster.eventually("namespaces take pods", || {
+        cluster
+            .server
+            .kubectl(&["apply", "--server-side", "-f", &example.display().to_string()])
+            .ok
+            .then_some(())
+    });
+    let connect = cluster.eventually("two networks are connected", || {
+        let connect = cluster.get("cnc", "", EXAMPLE);
+        (condition(&connect, "Accepted")["status"] == "True").then_some(connect)
+    });
+    let annotations = &connect["metadata"]["annotations"];
+    let blocks: Value = serde_json::from_str(annotations[keys::NETWORK_SUBNETS].as_str().unwrap()).unwrap();
+    let mut kinds: Vec<&str> = blocks.as_object().unwrap().keys().map(|owner| &owner[..7]).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["layer2_", "layer3_"], "{blocks}");
+    assert_eq!(annotations[keys::CONNECT_ROUTER_SLOTS], "128");
+    assert_eq!(annotations[keys::CONNECT_TOPOLOGY], "transit");
+    assert!(annotations[keys::CONNECT_ROUTER_TUNNEL_KEY].as_str().unwrap().starts_with("167157"));
+    assert_eq!(connect["metadata"]["finalizers"], json!([keys::CONNECT_FINALIZER]));
+    assert_eq!(connect["status"]["status"], Value::Null, "zones have said nothing");
+}
+
+fn condition(connect: &Value, kind: &str) -> Value {
+    let conditions = connect["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
+}
+
+/// C04, C05, C08: an administrator changes the spec and his own annotations, and no other.
+fn nobody_else_writes_annotations(cluster: &Cluster) {
+    for key in keys::OF_CONNECT {
+        for value in [json!("16715999"), Value::Null] {
+            let patch = json!({"metadata": {"annotations": {key: value}}}).to_string();
+            let answer = cluster.server.kubectl(&["patch", "cnc", EXAMPLE, "--type=merge", "-p", &patch]);
+            assert!(!answer.ok, "{key} {value}");
+            assert!(answer.err.contains("denied"), "{}", answer.err);
+        }
+    }
+    let own = json!({"metadata": {"annotations": {"theirs": "x"}}}).to_string();
+    cluster.kubectl(&["patch", "cnc", EXAMPLE, "--type=merge", "-p", &own]);
+}
+
+fn hash(connect: &Value) -> String {
+    let name = ConnectName::new(connect["metadata"]["name"].as_str().unwrap()).unwrap();
+    let annotations: BTreeMap<String, String> =
+        serde_json::from_value(connect["metadata"]["annotations"].clone()).unwrap();
+    let spec = serde_json::from_value(connect["spec"].clone()).unwrap();
+    Connect::of(&name, &spec).unwrap().report_hash(&annotations)
+}
+
+fn report(cluster: &Cluster, node: &str, spec: &Value) {
+    let user = format!("--as=causeway-node:{node}");
+    let groups = "--as-group=causeway:nodes";
+    let object = json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ZoneReport", "metadata": {"name": node}, "spec": spec});
+    let arguments = [&user, groups, "apply", "--server-side", "-f", "-"];
+    let answer = cluster.server.kubectl_with(&arguments, &object.to_string());
+    assert!(answer.ok, "{}", answer.err);
+}
+
+fn zones_report_and_columns_are_filled(cluster: &Cluster) {
+    let rendered = json!([{"name": EXAMPLE, "hash": hash(&cluster.get("cnc", "", EXAMPLE))}]);
+    let failure = json!({"subject": "ClusterNetworkConnect", "name": EXAMPLE, "reason": "OVNSetupFailed", "message": "no port"});
+    report(cluster, "n1", &json!({"connects": rendered}));
+    report(cluster, "n2", &json!({"failures": [failure], "failureCount": 1}));
+    let said = cluster.eventually("a zone has failed", || {
+        let connect = cluster.get("cnc", "", EXAMPLE);
+        (connect["status"]["status"] == "Failure")
+            .then(|| condition(&connect, "Ready-In-Zone-n2")["message"].clone())
+    });
+    assert_eq!(said, "no port");
+    report(cluster, "n2", &json!({"connects": rendered}));
+    let row = cluster.eventually("all zones have followed", || {
+        let table = cluster.kubectl(&["get", "cnc"]);
+        table.lines().find(|row| row.starts_with(EXAMPLE) && row.contains("Success")).map(str::to_owned)
+    });
+    assert!(row.split_whitespace().count() >= 3, "name, status and age: {row}");
+    let connect = cluster.get("cnc", "", EXAMPLE);
+    assert_eq!(connect["status"]["observedGeneration"], connect["metadata"]["generation"]);
+    for node in ["n1", "n2"] {
+        assert_eq!(condition(&connect, &format!("Ready-In-Zone-{node}"))["reason"], "OVNSetupSucceeded");
+    }
+}
+
+/// The same connection in the other words; it is refused where it must be, with an event.
+fn both_spellings_apply(cluster: &Cluster) {
+    let mut connect = cluster.get("cnc", "", EXAMPLE);
+    let mut spec = connect["spec"].take();
+    spec.as_object_mut().unwrap().remove("connectivityEnabled");
+    spec["connectivity"] = json!(["PodNetwork", "ServiceNetwork"]);
+    cluster.create(&json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ClusterNetworkConnect", "metadata": {"name": "again"}, "spec": spec}));
+    cluster.eventually("the younger connection is refused", || {
+        (condition(&cluster.get("cnc", "", "again"), "Accepted")["reason"] == "ConnectSubnetOverlap")
+            .then_some(())
+    });
+    let said = cluster.event("default", "again");
+    assert!(said.contains("overlaps with ClusterNetworkConnect 'orange-purple'"), "{said}");
+}
+
+fn versions(cluster: &Cluster) -> Vec<String> {
+    let text = cluster.kubectl(&["get", "cnc,configmaps,net-attach-def", "-A", "-o", "json"]);
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let version =
+        |object: &Value| format!("{} {}", object["metadata"]["name"], object["metadata"]["resourceVersion"]);
+    list["items"].as_array().unwrap().iter().map(version).collect()
+}
+
+async fn a_restart_writes_nothing(cluster: &Cluster, manager: Running) -> Running {
+    cluster.eventually("nothing changes any more", || {
+        let before = versions(cluster);
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        (before == versions(cluster)).then_some(())
+    });
+    let before = versions(cluster);
+    manager.stop().await;
+    let manager = Running::start(cluster);
+    manager.wait_until_ready(cluster);
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(versions(cluster), before);
+    manager
+}
+
+/// W11, P14: a connection goes with its numbers recorded, and who waited for its addresses is accepted.
+fn a_connection_goes(cluster: &Cluster) {
+    let key =
+        cluster.get("cnc", "", EXAMPLE)["metadata"]["annotations"][keys::CONNECT_ROUTER_TUNNEL_KEY].clone();
+    cluster.kubectl(&["delete", "cnc", EXAMPLE, "--timeout=30s"]);
+    let record = cluster.get("configmap", "causeway", "causeway-freed-numbers");
+    let reuse: Value = serde_json::from_str(record["data"]["reuse"].as_str().unwrap()).unwrap();
+    assert!(reuse["tunnelKeys"]["quarantined"][key.as_str().unwrap()].is_u64(), "{reuse}");
+    assert_eq!(reuse["connects"][EXAMPLE].as_array().unwrap().len(), 2, "{reuse}");
+    cluster.eventually("the other one is accepted", || {
+        (condition(&cluster.get("cnc", "", "again"), "Accepted")["status"] == "True").then_some(())
+    });
+}
+
+/// Without the definition of connections networks work all the same; with it connections are looked at.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_definition_of_connections_comes_later() {
+    let cluster = Cluster::start();
+    cluster.kubectl(&["delete", "crd", "clusternetworkconnects.k8s.ovn.org"]);
+    cluster.nodes(&["n1"]);
+    let manager = Running::start(&cluster);
+    manager.wait_until_ready(&cluster);
+    cluster.install("crds/causeway.yaml");
+    cluster.kubectl(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]);
+    cluster.create(&json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ClusterNetworkConnect", "metadata": {"name": "c"}, "spec": {
+        "networkSelectors": [{"networkSelectionType": "ClusterUserDefinedNetworks",
+                              "clusterUserDefinedNetworkSelector": {"networkSelector": {}}}],
+        "connectSubnets": [{"cidr": "192.168.0.0/16", "networkPrefix": 24}], "connectivity": ["PodNetwork"]}}));
+    cluster.eventually("the connection is looked at", || {
+        (condition(&cluster.get("cnc", "", "c"), "Accepted")["reason"] == "InsufficientNetworks")
+            .then_some(())
+    });
+    manager.stop().await;
+}
