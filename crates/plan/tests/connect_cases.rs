@@ -249,13 +249,25 @@ fn k07_a_node_beyond_the_block() {
         &["networks"],
     );
     assert_eq!(last, ["192.168.0.254/31"]);
-    let reason = held(&zone, "cnc:road:link:cluster_udn_blue:n128:");
-    assert!(
-        reason.contains("road") && reason.contains("n128") && reason.contains("192.168.0.0/24"),
-        "{reason}"
-    );
+    assert!(is_absent(&zone, "cnc:road:link:cluster_udn_blue:n128:"));
     let [(reason, message)] = &said(&zone)[..] else { panic!("{:?}", said(&zone)) };
     assert!(*reason == Reason::NoLink && message.contains("n128"), "{message}");
+    assert_eq!(counts(&zone), [1, 8, 6, 2]);
+}
+
+/// cnc-cases B10: this node beyond the block keeps what it has, and says so for each network.
+#[test]
+fn b10_this_node_beyond_the_block() {
+    let mut zone = islands(Ip::V4);
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]));
+    zone.apply_node(&node("n1", 130));
+    let reason = held(&zone, "cnc:road:link:cluster_udn_blue:n1:");
+    assert!(
+        reason.contains("road") && reason.contains("n1") && reason.contains("192.168.0.0/24"),
+        "{reason}"
+    );
+    let reasons: Vec<Reason> = said(&zone).into_iter().map(|(reason, _)| reason).collect();
+    assert_eq!(reasons, [Reason::NoLink; 2]);
 }
 
 /// cnc-cases B9, N23: a network that is not known here yet keeps what it has, and stops nobody.

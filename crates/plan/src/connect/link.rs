@@ -153,13 +153,18 @@ pub(super) fn of_here(road: &Road<'_>) -> Result<Vec<Planned>> {
     Ok(rows)
 }
 
-/// A layer3 network's link of another node: the other end is in that node's zone.
-pub(super) fn of_there(road: &Road<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
-    let mut ends = Ends::new(road, Some((there.name, there.id)))?;
+/// A layer3 network's link of another node: the other end is in that node's zone. A node that is beyond the network's
+/// subnets or beyond the block has none, and the cluster manager says so.
+pub(super) fn of_there(road: &Road<'_>, there: &There<'_>) -> Vec<Planned> {
+    let (Ok(mut ends), Ok(subnets)) =
+        (Ends::new(road, Some((there.name, there.id))), subnets_of(road, there.id))
+    else {
+        return Vec::new();
+    };
     ends.options.insert("requested-chassis".into(), there.chassis.into());
     let mut rows = vec![ends.port(None)];
-    rows.extend(ends.routes("route", "", &subnets_of(road, there.id)?));
-    Ok(rows)
+    rows.extend(ends.routes("route", "", &subnets));
+    rows
 }
 
 /// The link that is the same on every node: a layer2 network's, and in the compact layout a layer3 network's too.

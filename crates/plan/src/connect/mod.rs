@@ -220,7 +220,7 @@ fn of_node(road: &Road<'_>, node: &NodeName) -> Plan {
         Err(reason) => return Plan::Hold(reason),
     };
     match road.zone.used_on(road.name(), node) {
-        Use::Used => plan_of(link::of_there(road, &there)),
+        Use::Used => plan_of(Ok(link::of_there(road, &there))),
         Use::Unused => Plan::Absent,
         Use::Unknown => {
             Plan::Hold(format!("whether node {node} uses network {} is not known yet", road.name()))
