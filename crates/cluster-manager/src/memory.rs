@@ -127,7 +127,7 @@ impl Manager {
         if self.nodes.all.is_empty() {
             return;
         }
-        if std::mem::replace(&mut self.memory.cleared, Some(cleared)) == Some(cleared) {
+        if self.memory.cleared.replace(cleared) == Some(cleared) {
             return;
         }
         let before = self.listed();

@@ -196,6 +196,39 @@ fn p02_exhausted() {
     assert!(accepted.starts_with("False/ConnectSubnetExhausted Insufficient IP addresses in connect subnet 192.168.0.0/24. Network 'green' is left out"), "{accepted}");
 }
 
+/// K07: a node without a link is named; the others are connected, and it is forgotten when it goes.
+#[test]
+fn k07_a_node_without_a_link() {
+    let mut world = two_islands();
+    // Four links in a block: node ids 0 to 3.
+    world.connect("c", &[("192.168.0.0/16", 29)], selected());
+    assert!(world.accepted("c").starts_with("True/"));
+    world.node("n3");
+    world.tick(2_000);
+    assert_eq!(
+        world.accepted("c"),
+        "False/ConnectSubnetExhausted Insufficient IP addresses in connect subnet 192.168.0.0/16. Node 'n3' is left out of \
+         network 'red' and all other layer3 networks: its id 4 is not below the 4 links of a block"
+    );
+    assert_eq!(owners(&world, "c").len(), 2);
+    world.delete(Kind::Node, "n3");
+    world.tick(4_000);
+    assert!(world.accepted("c").starts_with("True/"));
+}
+
+/// W07: networks that go leave the connection, one after the other.
+#[test]
+fn w07_networks_go() {
+    let mut world = two_islands();
+    world.connect("c", LINKS, selected());
+    world.delete(CUDN, "red");
+    assert_eq!(owners(&world, "c"), ["layer3_2"]);
+    world.delete(CUDN, "blue");
+    assert_eq!(world.blocks("c"), json!({}));
+    world.island("red", "10.1.0.0/16", json!({"connected": "yes"}));
+    assert_eq!(owners(&world, "c"), ["layer3_3"], "under another number");
+}
+
 /// P04, and that who leaves is let go even while somebody else is invalid.
 #[test]
 fn p04_deselection_takes_effect_while_something_is_invalid() {

@@ -243,14 +243,6 @@ impl Connections {
         self.settle(rest)
     }
 
-    /// The annotations could not be written: what they would have held is given back.
-    pub fn write_failed(&mut self, name: &ConnectName) -> Dirty {
-        if let Some(entry) = self.entries.get_mut(name) {
-            entry.pool.abort();
-        }
-        self.settle(Dirty::from([name.clone()]))
-    }
-
     /// Whether the connection is accepted, and what is left out.
     pub fn acceptance(&self, name: &ConnectName) -> Option<Acceptance> {
         let entry = self.entries.get(name)?;
