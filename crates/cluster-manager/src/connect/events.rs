@@ -22,10 +22,10 @@ impl Manager {
         }
         let before = self.connects.all.remove(&name);
         let state = self.read_connect(&name, &object, before);
-        let record = state.record.clone().filter(|_| state.unreadable.is_none());
+        // A spec that cannot be read changes nothing: what was decided last stays.
+        let record = state.record.clone().filter(|_| state.unreadable.is_none() || state.deleting);
         self.connects.all.insert(name.clone(), state);
         if self.connects.model.is_some() {
-            // A spec that cannot be read changes nothing: what was decided last stays.
             if let Some(record) = record {
                 self.feed_connect(&name, record);
             }
@@ -44,17 +44,15 @@ impl Manager {
         let known = before.as_ref().and_then(|before| before.record.as_ref());
         let meant = intent::Connect::of(name, &object.spec).map_err(|problems| Trouble::from(&problems[..]));
         match meant.and_then(|meant| Ok((self.connect_record(object, &meant, known)?, meant))) {
-            Ok((mut record, meant)) => {
-                if state.deleting {
-                    // Whoever goes lets go of its networks first.
-                    record.selections.clear();
-                }
-                (state.record, state.intent) = (Some(record), Some(meant));
-            }
+            Ok((record, meant)) => (state.record, state.intent) = (Some(record), Some(meant)),
             Err(trouble) => {
                 state.record = known.cloned();
                 state.unreadable = Some(trouble);
             }
+        }
+        if let Some(record) = state.record.as_mut().filter(|_| state.deleting) {
+            // Whoever goes lets go of its networks first.
+            record.selections.clear();
         }
         let Some(before) = before else { return state };
         ConnectState {

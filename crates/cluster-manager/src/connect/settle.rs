@@ -94,9 +94,6 @@ impl Manager {
     fn connect_annotations(&mut self, name: &ConnectName) -> Option<Texts> {
         let state = self.connects.all.get(name)?;
         let topology = state.record.as_ref()?.topology;
-        if state.unreadable.is_some() {
-            return None;
-        }
         let key = self.connect_key(name);
         let state = self.connects.all.get_mut(name)?;
         state.without_key = key.as_ref().err().cloned();

@@ -391,6 +391,25 @@ fn a_spec_that_cannot_be_read() {
     assert_eq!(world.object(CNC, "c")["metadata"]["annotations"], before);
 }
 
+/// Who leaves is let go also while the spec cannot be read, and so is everybody when such a connection goes.
+#[test]
+fn a_spec_that_cannot_be_read_holds_nobody() {
+    let mut world = two_islands();
+    world.connect("c", LINKS, selected());
+    world.change(
+        CNC,
+        "c",
+        &json!({"spec": {"connectSubnets": [{"cidr": "192.170.0.0/16", "networkPrefix": 24}]}}),
+    );
+    world.change(CUDN, "red", &json!({"metadata": {"labels": {"connected": null}}}));
+    assert_eq!(owners(&world, "c"), ["layer3_2"]);
+    world.delete(CNC, "c");
+    assert!(world.object(CNC, "c").is_null());
+    let reuse = world.reuse();
+    assert_eq!(reuse.tunnel_keys.quarantined.len(), 1);
+    assert_eq!(reuse.connects.values().map(|record| record.quarantined.len()).sum::<usize>(), 2);
+}
+
 /// An annotation that cannot be read holds the connection; one that somebody changes is written again.
 #[test]
 fn annotations_of_others() {
