@@ -157,6 +157,11 @@ impl Manager {
 
     fn progress(&self, name: &ConnectName, state: &ConnectState) -> Progress {
         let mut progress = Progress::default();
+        if self.zones.listed_since.is_none() {
+            let zones = self.nodes.all.keys().map(|node| format!("{READY_IN_ZONE_PREFIX}{node}"));
+            progress.waiting = zones.chain([READY.to_owned()]).collect();
+            return progress;
+        }
         for (node, record) in &self.nodes.all {
             progress.live += usize::from(record.live);
             self.look_at_zone(name, state, node, record.live, &mut progress);
@@ -215,7 +220,8 @@ impl Manager {
         let many = self.nodes.all.len() > LISTED_ZONES;
         let stays = |condition: &&Condition| {
             let known = progress.findings.iter().any(|finding| finding.kind == condition.type_);
-            let waits = progress.waiting.contains(&condition.type_) && !(many && condition.status == "True");
+            let listed = !many || condition.status == "False" || condition.type_ == READY;
+            let waits = progress.waiting.contains(&condition.type_) && listed;
             known || waits || condition.type_ == ACCEPTED || !is_ours(&condition.type_)
         };
         let kept: Vec<Condition> = base.conditions.iter().filter(stays).cloned().collect();

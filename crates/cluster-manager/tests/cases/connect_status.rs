@@ -1,9 +1,10 @@
 //! What users are told about connections: acceptance, zones, the outcome in one word.
 
+use causeway_cluster_manager::{Input, Manager, Output};
 use causeway_runtime::write::Kind;
 use serde_json::{Value, json};
 
-use crate::world::{World, cudns, hash, ipv4};
+use crate::world::{World, cudns, event, hash, ipv4, synced};
 
 const CNC: Kind = Kind::ClusterNetworkConnect;
 
@@ -154,6 +155,30 @@ fn more_zones_than_can_be_listed() {
         (count(&world), world.condition(CNC, "c", "Ready"), status(&world)),
         (2, "True/OVNSetupSucceeded 101/101 zones".to_owned(), json!("Success"))
     );
+}
+
+/// A manager that takes over before it knows what zones report says nothing about them.
+#[test]
+fn reports_come_last() {
+    for count in [3, 101] {
+        let nodes: Vec<String> = (0..count).map(|number| format!("n{number:03}")).collect();
+        let mut world = connected(&nodes.iter().map(String::as_str).collect::<Vec<_>>());
+        world.tick(2_000);
+        world.zones_follow();
+        let cut_off = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+        world.change(Kind::Node, "n001", &cut_off);
+        world.tick(4_000);
+        assert_eq!(status(&world), "Success");
+        let (reports, others): (Vec<Value>, Vec<Value>) =
+            world.objects.values().cloned().partition(|object| object["kind"] == "ZoneReport");
+        let (listed, first): (Vec<Input>, Vec<Input>) =
+            synced(world.reuse()).into_iter().partition(|input| matches!(input, Input::ZoneReport(_)));
+        let mut manager = Manager::new(ipv4()).unwrap();
+        let inputs = others.iter().filter_map(|object| event(object, false)).chain(first);
+        let inputs = inputs.chain(reports.iter().filter_map(|object| event(object, false))).chain(listed);
+        let outputs: Vec<Output> = inputs.flat_map(|input| manager.step(input)).collect();
+        assert_eq!(outputs, [], "with {count} nodes");
+    }
 }
 
 /// However much zones report, a connection's status is written once a second.
