@@ -27,6 +27,7 @@ pub struct ApplierConfig {
 
 /// A database that is kept as planned.
 pub struct Applier {
+    declarations: &'static Declarations,
     client: Client,
     engine: Engine,
     tickets: FxHashMap<RequestId, Ticket>,
@@ -46,6 +47,7 @@ impl Applier {
             client.session().want_lock(lock.clone(), false);
         }
         Applier {
+            declarations: config.declarations,
             client,
             engine: Engine::new(config.declarations, config.options),
             tickets: FxHashMap::default(),
@@ -66,6 +68,14 @@ impl Applier {
     /// How many changes are counted; see [`Engine::counted`].
     pub fn counted(&self) -> Option<i64> {
         self.engine.counted(self.client.replica())
+    }
+
+    /// Reads exactly the rows with these names, of a table whose rows are asked for; see [`Declarations::asked`].
+    pub fn ask<'a>(&mut self, table: &str, names: impl IntoIterator<Item = &'a str>) {
+        if let Some(conditions) = self.declarations.asked(table, names) {
+            self.client.session().set_conditions(table, conditions);
+            self.client.flush();
+        }
     }
 
     /// The copy of the database.

@@ -1,29 +1,62 @@
 //! Which connections this zone has rendered: what the report names, and the cluster manager waits for.
 //!
 //! A connection is rendered as it is wanted now when the northbound database is as planned, northd has carried out every
-//! counted change, and nothing of the connection is in trouble. It stays so until something else is wanted of it.
+//! counted change, the ports of its router have the keys that were asked for, and nothing of it is in trouble. It stays
+//! so until something else is wanted of it.
 
 use std::collections::BTreeMap;
 
 use causeway_api::crd::{ConnectReport, MAX_REPORTED_CONNECTS};
 use causeway_model::zone::{self, Reason, paths};
+use causeway_ovn::Str;
 use causeway_ovn::apply::Engine;
+use causeway_plan::OwnPort;
 use causeway_types::ConnectName;
 
 /// The hash of what is rendered, for each connection.
 #[derive(Debug, Default)]
-pub(super) struct Rendered(BTreeMap<ConnectName, String>);
+pub(super) struct Rendered {
+    hashes: BTreeMap<ConnectName, String>,
+    /// Connections with a port whose key is not the one that was asked for.
+    wrong: BTreeMap<ConnectName, String>,
+}
+
+/// The own ports of each connection's router.
+pub(super) type Ports = BTreeMap<ConnectName, Vec<OwnPort>>;
+
+/// Keys of ports as the southbound database has them.
+pub(super) type Keys = BTreeMap<Str, i64>;
+
+/// How far the databases are.
+pub(super) struct Progress<'a> {
+    pub(super) northbound: &'a Engine,
+    /// Whether northd has carried out everything.
+    pub(super) carried_out: bool,
+    pub(super) ports: &'a Ports,
+    pub(super) keys: &'a Keys,
+}
 
 impl Rendered {
     /// Compares what is wanted of each connection with how far the databases are.
-    pub(super) fn look(&mut self, wanted: &[zone::ConnectReport], northbound: &Engine, carried_out: bool) {
+    pub(super) fn look(&mut self, wanted: &[zone::ConnectReport], progress: &Progress<'_>) {
         let mut now = BTreeMap::new();
-        for connect in wanted.iter().filter(|connect| is_whole(connect, northbound)) {
-            let before = self.0.remove(&connect.name);
-            let hash = if carried_out { Some(connect.hash.clone()) } else { before };
+        self.wrong.clear();
+        for connect in wanted.iter().filter(|connect| is_whole(connect, progress.northbound)) {
+            let before = self.hashes.remove(&connect.name);
+            let ports = progress.ports.get(&connect.name).map(Vec::as_slice).unwrap_or_default();
+            let wrong =
+                ports.iter().filter(|_| progress.carried_out).find_map(|port| wrong(port, progress.keys));
+            let done = progress.carried_out && ports.iter().all(|port| has_its_key(port, progress.keys));
+            let hash = if done { Some(connect.hash.clone()) } else { before.filter(|_| wrong.is_none()) };
             now.extend(hash.map(|hash| (connect.name.clone(), hash)));
+            self.wrong.extend(wrong.map(|text| (connect.name.clone(), text)));
         }
-        self.0 = now;
+        self.hashes = now;
+    }
+
+    /// Connections whose ports have wrong keys, with what is wrong.
+    pub(super) fn wrong(&self) -> &BTreeMap<ConnectName, String> {
+        &self.wrong
     }
 
     /// What the report says, sorted by name.
@@ -32,8 +65,26 @@ impl Rendered {
             name: name.to_string(),
             hash: hash.clone(),
         };
-        self.0.iter().take(MAX_REPORTED_CONNECTS).map(report).collect()
+        self.hashes.iter().take(MAX_REPORTED_CONNECTS).map(report).collect()
     }
+}
+
+fn has_its_key(port: &OwnPort, keys: &Keys) -> bool {
+    let found = keys.get(port.name.as_str());
+    found.is_some_and(|found| port.key.is_none_or(|asked| i64::from(u32::from(asked)) == *found))
+}
+
+/// northd gives a port another key when somebody has the one that was asked for; other zones would not know it by that.
+fn wrong(port: &OwnPort, keys: &Keys) -> Option<String> {
+    let (found, asked) = (keys.get(port.name.as_str())?, port.key?);
+    let text = || {
+        format!(
+            "port {} has tunnel key {found}, not {}: look in northd's log who else has that",
+            port.name,
+            u32::from(asked)
+        )
+    };
+    (!has_its_key(port, keys)).then(text)
 }
 
 /// Whether nothing is missing that does not come by itself.
@@ -55,6 +106,7 @@ mod tests {
     use causeway_model::zone::Problem;
     use causeway_ovn::apply::Options;
     use causeway_ovn::declare::NORTHBOUND;
+    use causeway_types::PortKey;
 
     fn wanted(hash: &str, problem: Option<Reason>) -> [zone::ConnectReport; 1] {
         let problems = problem.map(|reason| Problem::new(reason, "so it is")).into_iter().collect();
@@ -65,30 +117,48 @@ mod tests {
         rendered.reports().into_iter().map(|report| report.hash).collect()
     }
 
+    fn look(rendered: &mut Rendered, wanted: &[zone::ConnectReport], carried_out: bool, key: Option<i64>) {
+        let engine = Engine::new(&NORTHBOUND, Options::default());
+        let port = OwnPort { name: "main-to-blue-n1".into(), key: PortKey::new(3).ok() };
+        let ports = [("main".parse().unwrap(), vec![port])].into();
+        let keys = key.map(|key| (Str::from("main-to-blue-n1"), key)).into_iter().collect();
+        rendered.look(wanted, &Progress { northbound: &engine, carried_out, ports: &ports, keys: &keys });
+    }
+
     #[test]
     fn a_connection_is_rendered_once_northd_has_carried_it_out() {
-        let engine = Engine::new(&NORTHBOUND, Options::default());
         let mut rendered = Rendered::default();
-        rendered.look(&wanted("one", None), &engine, false);
+        look(&mut rendered, &wanted("one", None), false, Some(3));
         assert_eq!(hashes(&rendered), [""; 0]);
-        rendered.look(&wanted("one", None), &engine, true);
+        look(&mut rendered, &wanted("one", None), true, Some(3));
         assert_eq!(hashes(&rendered), ["one"]);
         // Something else is wanted: what is there is still the former.
-        rendered.look(&wanted("two", None), &engine, false);
+        look(&mut rendered, &wanted("two", None), false, Some(3));
         assert_eq!(hashes(&rendered), ["one"]);
-        rendered.look(&wanted("two", None), &engine, true);
+        look(&mut rendered, &wanted("two", None), true, Some(3));
         assert_eq!(hashes(&rendered), ["two"]);
-        rendered.look(&[], &engine, true);
+        look(&mut rendered, &[], true, Some(3));
         assert_eq!(hashes(&rendered), [""; 0]);
     }
 
     #[test]
-    fn what_is_missing_counts_unless_it_is_a_node_that_is_joining() {
-        let engine = Engine::new(&NORTHBOUND, Options::default());
+    fn a_port_must_have_the_key_that_was_asked_for() {
         let mut rendered = Rendered::default();
-        rendered.look(&wanted("one", Some(Reason::NodeNotReady)), &engine, true);
+        look(&mut rendered, &wanted("one", None), true, None);
+        assert_eq!((hashes(&rendered), rendered.wrong().len()), (vec![], 0), "it is not there yet");
+        look(&mut rendered, &wanted("one", None), true, Some(3));
         assert_eq!(hashes(&rendered), ["one"]);
-        rendered.look(&wanted("one", Some(Reason::NoLink)), &engine, true);
+        look(&mut rendered, &wanted("one", None), true, Some(4));
+        assert_eq!(hashes(&rendered), [""; 0]);
+        assert!(rendered.wrong().values().any(|text| text.contains("has tunnel key 4, not 3")));
+    }
+
+    #[test]
+    fn what_is_missing_counts_unless_it_is_another_node() {
+        let mut rendered = Rendered::default();
+        look(&mut rendered, &wanted("one", Some(Reason::NodeNotReady)), true, Some(3));
+        assert_eq!(hashes(&rendered), ["one"]);
+        look(&mut rendered, &wanted("one", Some(Reason::NoLink)), true, Some(3));
         assert_eq!(hashes(&rendered), [""; 0]);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use causeway_api::conditions::cut;
 use causeway_api::crd::{FailureSubject, MAX_FAILURES, ZoneFailure, ZoneReportSpec};
 use causeway_model::record::Node;
-use causeway_model::zone::{Problem, Subject, Zone};
+use causeway_model::zone::{Problem, Reason, Subject, Zone};
 use causeway_ovn::Str;
 use causeway_ovn::apply::Engine;
 use serde_json::{Value, json};
@@ -26,6 +26,10 @@ pub(super) fn report(zone: &Zone, engines: &[&Engine], epoch: i64, rendered: &Re
         for problem in missing(&connect) {
             add(&mut failures, of_problem(zone, &subject, problem));
         }
+    }
+    for (connect, text) in rendered.wrong() {
+        let problem = Problem::new(Reason::TunnelKeys, text.clone());
+        add(&mut failures, of_problem(zone, &Subject::Connect(connect.clone()), &problem));
     }
     for engine in engines {
         for (slice, failure) in engine.failures() {

@@ -13,8 +13,9 @@ use causeway_model::zone::{Dirty, ZoneConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
 use causeway_ovsdb_client::Remote;
+use causeway_ovsdb_client::ovsdb::RowRef;
 use causeway_plan::host::INTEGRATION_BRIDGE;
-use causeway_plan::{Northbound, Southbound};
+use causeway_plan::{Northbound, Southbound, own_ports};
 use causeway_runtime::watch as watches;
 use causeway_runtime::watch::{Lists, Selection, Watched, everywhere};
 use causeway_runtime::write::{Action, Ended, Kind, Outcome, Priority, Request, Target, Writer};
@@ -32,7 +33,7 @@ use super::flags::NodeFlags;
 use super::freed::{self, InUse};
 use super::host::HostTask;
 use super::metrics::Metrics;
-use super::rendered::Rendered;
+use super::rendered::{Keys, Ports, Progress, Rendered};
 use super::report;
 use super::state::{Input, State};
 use super::switch;
@@ -46,6 +47,8 @@ const LOCK: &str = "causeway_zone";
 const QUEUE: usize = 4096;
 /// How many messages are taken before the databases get their turn.
 const BATCH: usize = 2000;
+/// Where the southbound database has the keys of ports.
+const BINDINGS: &str = "Port_Binding";
 /// How often the zone is looked over as a whole, for reports and metrics: what an event costs must not grow with
 /// what it does not touch.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -146,6 +149,8 @@ struct Task {
     masquerade: Vec<Cidr>,
     /// The MAC address of the default network's management port.
     management: Option<Mac>,
+    /// The ports whose keys are looked at.
+    ports: Ports,
     /// The connections that northd has carried out.
     rendered: Rendered,
     /// The report that was sent last.
@@ -191,6 +196,7 @@ impl Task {
             health,
             masquerade,
             management: None,
+            ports: Ports::default(),
             rendered: Rendered::default(),
             reported: None,
             annotated: None,
@@ -353,8 +359,30 @@ impl Task {
         let counted = (self.northbound.counted(), self.southbound.counted());
         let reached = matches!(counted, (Some(asked), Some(done)) if done >= asked);
         let carried_out = self.northbound.is_settled() && reached;
-        let wanted = self.state.zone.connect_reports();
-        self.rendered.look(&wanted, self.northbound.engine(), carried_out);
+        let zone = &self.state.zone;
+        let ports: Ports = zone.connects().map(|name| (name.clone(), own_ports(zone, name))).collect();
+        if self.ports != ports {
+            let names = ports.values().flatten().map(|port| port.name.as_str());
+            self.southbound.ask(BINDINGS, names);
+            self.ports = ports;
+        }
+        let keys = self.keys();
+        let progress =
+            Progress { northbound: self.northbound.engine(), carried_out, ports: &self.ports, keys: &keys };
+        self.rendered.look(&zone.connect_reports(), &progress);
+    }
+
+    /// The keys of the ports that were asked for.
+    fn keys(&self) -> Keys {
+        let replica = self.southbound.replica();
+        let rows = replica.table(BINDINGS).into_iter().flat_map(|table| replica.rows(table));
+        let read = |row: RowRef<'_>| {
+            Some((
+                row.get("logical_port")?.one()?.as_str()?.clone(),
+                row.get("tunnel_key")?.one()?.as_integer()?,
+            ))
+        };
+        rows.filter_map(read).collect()
     }
 
     fn report(&mut self) {

@@ -9,7 +9,7 @@ mod vswitch;
 
 use crate::path::{self, ID_KEY};
 use crate::typed::TableMeta;
-use causeway_ovsdb::{Atom, Datum, IndexFn, MonitorTable, RowRef, Str};
+use causeway_ovsdb::{Atom, Condition, Datum, IndexFn, MonitorTable, RowRef, Str};
 
 pub use nb::NORTHBOUND;
 pub use sb::SOUTHBOUND;
@@ -106,6 +106,9 @@ pub struct Decl {
     pub ignored: &'static [&'static str],
     /// Columns that we read and no plan has.
     pub watched: &'static [&'static str],
+    /// The column by which single rows are asked for, in a table of which nothing is ours and only watched columns are
+    /// read; until somebody asks, no row is.
+    pub asked_by: Option<&'static str>,
     /// Maps of which only some keys are ours.
     pub maps: &'static [(&'static str, Keys)],
     /// Sets whose members come with the creations and go with the deletions, so that what they guard is never bare.
@@ -115,7 +118,17 @@ pub struct Decl {
 impl Decl {
     pub(crate) const fn new(meta: fn() -> &'static TableMeta, phase: Phase) -> Decl {
         let maps: &'static [(&'static str, Keys)] = &[EXTERNAL_IDS];
-        Decl { meta, identity: Identity::Id, phase, edges: &[], ignored: &[], watched: &[], maps, grows: &[] }
+        Decl {
+            meta,
+            identity: Identity::Id,
+            phase,
+            edges: &[],
+            ignored: &[],
+            watched: &[],
+            asked_by: None,
+            maps,
+            grows: &[],
+        }
     }
 
     /// Which keys of a map column are ours; `None` for a column that is ours as a whole.
@@ -125,8 +138,11 @@ impl Decl {
 
     fn monitor(&self) -> MonitorTable {
         let meta = (self.meta)();
-        let columns =
-            meta.columns.iter().filter(|c| !self.ignored.contains(c)).map(|c| Str::from(*c)).collect();
+        let is_read = |column: &&&str| match self.asked_by {
+            Some(_) => self.watched.contains(*column),
+            None => !self.ignored.contains(*column),
+        };
+        let columns = meta.columns.iter().filter(is_read).map(|c| Str::from(*c)).collect();
         let index: Option<IndexFn> = match self.identity {
             Identity::Id => Some(path_in_external_ids),
             Identity::Key(_) => Some(path_of_natural_key),
@@ -136,6 +152,7 @@ impl Decl {
             columns,
             index,
             backrefs: self.edges.iter().map(|c| Str::from(*c)).collect(),
+            conditions: self.asked_by.map(|column| asked(column, [])).unwrap_or_default(),
             ..MonitorTable::whole(meta.name)
         }
     }
@@ -156,6 +173,11 @@ impl Declarations {
         self.tables.iter().map(Decl::monitor).collect()
     }
 
+    /// The conditions under which exactly the rows with these names are read, of a table whose rows are asked for.
+    pub fn asked<'a>(&self, table: &str, names: impl IntoIterator<Item = &'a str>) -> Option<Vec<Condition>> {
+        Some(asked(self.find(table)?.asked_by?, names))
+    }
+
     /// The table whose row counts changes.
     pub(crate) fn counter(&self) -> Option<&'static str> {
         self.tables.iter().find(|d| d.watched.contains(&COUNTER)).map(|d| (d.meta)().name)
@@ -164,6 +186,12 @@ impl Declarations {
     pub(crate) fn find(&self, table: &str) -> Option<&'static Decl> {
         self.tables.iter().find(|d| (d.meta)().name == table)
     }
+}
+
+/// Rows with one of these names. No row has an empty one, and no condition at all would mean every row.
+fn asked<'a>(column: &'static str, names: impl IntoIterator<Item = &'a str>) -> Vec<Condition> {
+    let all = [""].into_iter().chain(names);
+    all.map(|name| Condition::equal(column, name)).collect()
 }
 
 fn path_in_external_ids(row: RowRef<'_>) -> Option<Str> {

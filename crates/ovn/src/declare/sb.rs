@@ -19,6 +19,14 @@ const TABLES: &[Decl] = &[
         maps: &[],
         ..Decl::new(sb::Encap::meta, Phase::Container)
     },
+    // The keys that ports were given in the end.
+    Decl {
+        identity: Identity::Adopted,
+        watched: &["logical_port", "tunnel_key"],
+        asked_by: Some("logical_port"),
+        maps: &[],
+        ..Decl::new(sb::PortBinding::meta, Phase::Container)
+    },
     // northd repeats here the count of the northbound changes that it has carried out.
     Decl {
         identity: Identity::Adopted,
