@@ -25,6 +25,7 @@ async fn connections_from_a_manifest_to_success_and_back() {
     nobody_else_writes_annotations(&cluster);
     zones_report_and_columns_are_filled(&cluster);
     both_spellings_apply(&cluster);
+    connections_are_counted(&cluster, &manager);
     let manager = a_restart_writes_nothing(&cluster, manager).await;
     a_connection_goes(&cluster);
     manager.stop().await;
@@ -129,6 +130,15 @@ fn both_spellings_apply(cluster: &Cluster) {
     });
     let said = cluster.event("default", "again");
     assert!(said.contains("overlaps with ClusterNetworkConnect 'orange-purple'"), "{said}");
+}
+
+fn connections_are_counted(cluster: &Cluster, manager: &Running) {
+    let counted = |labels: &str| format!("causeway_clustermanager_connects{{{labels}}} 1");
+    let wanted = [r#"accepted="true",status="Success""#, r#"accepted="false",status="Failure""#].map(counted);
+    cluster.eventually("both are counted", || {
+        let page = manager.page("/metrics")?;
+        wanted.iter().all(|line| page.contains(line.as_str())).then_some(())
+    });
 }
 
 fn versions(cluster: &Cluster) -> Vec<String> {

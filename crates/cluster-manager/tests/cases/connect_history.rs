@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use causeway_runtime::write::Kind;
+use causeway_types::ConnectTopology;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -32,6 +33,8 @@ enum Happens {
     Zone(u8),
     /// Time passes.
     Second,
+    /// The manager is started again with another topology.
+    Topology(bool),
     /// Another manager takes over after so many of the writes of the next event.
     Lost(Box<Happens>, usize),
 }
@@ -46,6 +49,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => (0..3_u8).prop_map(Happens::Node),
         4 => (0..3_u8).prop_map(Happens::Zone),
         1 => Just(Happens::Second),
+        1 => any::<bool>().prop_map(Happens::Topology),
     ]
     .boxed();
     let lost = (plain.clone(), 0..4_usize).prop_map(|(event, kept)| Happens::Lost(Box::new(event), kept));
@@ -112,6 +116,11 @@ impl Story {
             Happens::Node(node) => self.node(NODES[usize::from(*node)]),
             Happens::Zone(node) => self.zone(NODES[usize::from(*node)]),
             Happens::Second => self.second(),
+            Happens::Topology(compact) => {
+                let topology = if *compact { ConnectTopology::Compact } else { ConnectTopology::Transit };
+                self.world.config.connect_topology = topology;
+                self.restart(0);
+            }
             Happens::Lost(event, kept) => self.lose(event, *kept),
         }
     }

@@ -248,8 +248,13 @@ impl Running {
     }
 
     fn readyz(&self) -> Option<String> {
+        self.page("/readyz")
+    }
+
+    /// What the manager serves.
+    pub(crate) fn page(&self, path: &str) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.write_all(b"GET /readyz HTTP/1.1\r\n\r\n").ok()?;
+        stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).ok()?;
         let mut page = String::new();
         stream.read_to_string(&mut page).ok()?;
         Some(page)
