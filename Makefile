@@ -14,7 +14,7 @@ help: ## this list
 setup: ## bring the compiler, OVN and Kubernetes (scripts/setup --help)
 	$(call step,set-up) scripts/setup rust ovn kube
 
-demo: programs ## a cluster of three nodes on this machine, two tenants on two islands, and who reaches whom
+demo: programs ## a cluster of three nodes on this machine, three islands, a road between two, and who reaches whom
 	$(call step,demo) scripts/demo
 
 programs: ## everything that a sandbox needs, and Causeway itself

@@ -171,8 +171,8 @@ fn our_examples_are_accepted() {
 fn our_examples_with_pods_work() {
     let sandbox = shared();
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    for folder in ["networks", "islands"] {
-        let folder = examples.join(folder);
+    for (name, roads) in [("networks", false), ("islands", true), ("connect", true)] {
+        let folder = examples.join(name);
         let folder = folder.to_str().unwrap();
         // A namespace takes no pods before its service account is there.
         sandbox
@@ -187,13 +187,17 @@ fn our_examples_with_pods_work() {
                 conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
             };
             let pods = pods["items"].as_array().cloned().unwrap_or_default();
-            Ok((pods.len() > 3 && pods.iter().all(ready)).then_some(()))
+            Ok((pods.len() > 1 && pods.iter().all(ready)).then_some(()))
         };
         sandbox.wait_for(&format!("the pods of {folder}"), unready).unwrap();
         for kind in ["udn", "cudn"] {
             let words = ["wait", kind, "-A", "--all", "--for=condition=NetworkReady", "--timeout=60s"];
             let words: Vec<&str> = words.into_iter().filter(|word| kind == "udn" || *word != "-A").collect();
             sandbox.kubectl(&words).unwrap();
+        }
+        if roads {
+            let success = "--for=jsonpath={.status.status}=Success";
+            sandbox.kubectl(&["wait", "cnc", "--all", success, "--timeout=60s"]).unwrap();
         }
         sandbox.kubectl(&["delete", "-f", folder, "--timeout=180s"]).unwrap();
     }
