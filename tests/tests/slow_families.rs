@@ -1,4 +1,4 @@
-//! Clusters of one address family: the same islands, with IPv4 or IPv6 alone.
+//! Clusters of one address family: islands and the road between them, with IPv4 or IPv6 alone, in both topologies.
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -35,30 +35,61 @@ spec: {{topology: Layer2, layer2: {{role: Primary, subnets: ["{layer2}"]}}}}
     )
 }
 
+fn road(subnet: &str, prefix: u8) -> String {
+    format!(
+        r#"
+apiVersion: k8s.ovn.org/v1
+kind: ClusterNetworkConnect
+metadata: {{name: road}}
+spec:
+  networkSelectors:
+  - networkSelectionType: PrimaryUserDefinedNetworks
+    primaryUserDefinedNetworkSelector: {{namespaceSelector: {{}}}}
+  connectSubnets: [{{cidr: "{subnet}", networkPrefix: {prefix}}}]
+  connectivityEnabled: [PodNetwork]
+"#
+    )
+}
+
 fn island(pod: &str) -> &str {
     pod.split_once('/').unwrap().0
 }
 
-fn islands_of(family: Family, layer3: &str, layer2: &str) {
-    let name = format!("family-{family:?}-{}", std::process::id()).to_lowercase();
-    let sandbox = Sandbox::start(&name, 2, &[family]).unwrap();
-    sandbox.apply(&manifests(layer3, layer2)).unwrap();
-    sandbox.start_pods(&PODS).unwrap();
+/// Waits until exactly those reach each other who should.
+fn wait_reach(sandbox: &Sandbox, what: &str, should: impl Fn(&str, &str) -> bool) {
     let pods = PODS.map(|(pod, _)| pod);
     let right = || {
         let matrix = sandbox.matrix_with(&pods, &Probe::ALL)?;
         println!("{matrix}");
-        Ok(matrix.wrong(|from, to| island(from) == island(to)).is_empty().then_some(()))
+        Ok(matrix.wrong(&should).is_empty().then_some(()))
     };
-    sandbox.wait_for("islands to be islands", right).unwrap();
+    sandbox.wait_for(what, right).unwrap();
+}
+
+fn islands_of(family: Family, layer3: &str, layer2: &str, road: &str) {
+    let name = format!("family-{family:?}-{}", std::process::id()).to_lowercase();
+    let sandbox = Sandbox::start(&name, 2, &[family]).unwrap();
+    sandbox.apply(&manifests(layer3, layer2)).unwrap();
+    sandbox.start_pods(&PODS).unwrap();
+    wait_reach(&sandbox, "islands to be islands", |from, to| island(from) == island(to));
+
+    let joined = |from: &str, to: &str| (island(from) == "plain") == (island(to) == "plain");
+    sandbox.apply(road).unwrap();
+    let success = ["wait", "cnc", "road", "--for=jsonpath={.status.status}=Success", "--timeout=120s"];
+    sandbox.kubectl(&success).unwrap();
+    wait_reach(&sandbox, "a road in transit", joined);
+    sandbox.set_flags(|flags| flags.cluster_manager = vec!["--connect-topology=compact".into()]).unwrap();
+    let moved = "--for=jsonpath={.metadata.annotations.k8s\\.ovn\\.org/connect-topology}=compact";
+    sandbox.kubectl(&["wait", "cnc", "road", moved, "--timeout=120s"]).unwrap();
+    wait_reach(&sandbox, "a compact road", joined);
 }
 
 #[test]
 fn ipv4_alone() {
-    islands_of(Family::Ipv4, "10.70.0.0/16", "10.80.0.0/16");
+    islands_of(Family::Ipv4, "10.70.0.0/16", "10.80.0.0/16", &road("192.168.0.0/16", 24));
 }
 
 #[test]
 fn ipv6_alone() {
-    islands_of(Family::Ipv6, "fd70::/48", "fd80::/64");
+    islands_of(Family::Ipv6, "fd70::/48", "fd80::/64", &road("fd01::/64", 96));
 }
