@@ -42,8 +42,8 @@ pub struct ConnectReport {
     pub name: ConnectName,
     /// What stands for the spec and the annotations that the zone plans from; empty if they cannot be read.
     pub hash: String,
-    /// What is not rendered of it, and why. Those with [`Reason::NodeNotReady`] are about other nodes, which have no id or
-    /// no chassis yet: they pass by themselves, and everything else is rendered.
+    /// What is not rendered of it, and why. Those with [`Reason::NodeNotReady`] are about other nodes: no id, no chassis, or
+    /// no room in the block. They pass by themselves or are the cluster manager's to say, and everything else is rendered.
     pub problems: Vec<Problem>,
 }
 
@@ -296,7 +296,7 @@ impl Zone {
             Ok(Some(there)) => {
                 let links = last.links(Some(there.id), Families { ipv4: true, ipv6: true });
                 let error = links.and_then(|_| last.key(Some(there.id))).err()?;
-                Some(problem(Reason::NoLink, format!("node {node}: {error}")))
+                Some(problem(Reason::NodeNotReady, format!("node {node}: {error}")))
             }
         }
     }

@@ -36,7 +36,7 @@ impl fmt::Display for Subject {
 /// Kinds of problems.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Reason {
-    /// This node has no id or no chassis yet.
+    /// This node has no id or no chassis yet; of a connection: another node has none, or no room in the block.
     NodeNotReady,
     /// The network has no id yet.
     NoId,
@@ -60,7 +60,7 @@ pub enum Reason {
     NumberClash,
     /// A network of a connection is not known here yet, or cannot be rendered here.
     NetworkNotReady,
-    /// A connection's block has no link for a node.
+    /// A connection's block has no link for this node.
     NoLink,
     /// Networks of a connection claim the same addresses.
     Overlap,
