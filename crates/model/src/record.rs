@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 
 use causeway_api::annotations::{Annotation, keys};
 use causeway_api::crd::{ClusterNetworkConnect, ClusterNetworkConnectSpec};
 use causeway_api::intent;
-use causeway_types::{ConnectName, ConnectSubnet, NamespaceName, NodeName};
+use causeway_types::{ConnectName, ConnectSubnet, Family, NamespaceName, NetworkName, NodeName};
 use serde::{Deserialize, Serialize};
 
 /// Texts by key.
@@ -164,6 +165,101 @@ impl Connect {
             annotations,
         }
     }
+}
+
+/// A protocol of services.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Protocol {
+    /// TCP, also where an object names none.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        })
+    }
+}
+
+/// A service.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Service {
+    /// Its namespace and name.
+    pub key: ObjectKey,
+    /// `spec.clusterIPs`; a headless service and an alias have none.
+    pub cluster_ips: Vec<IpAddr>,
+    /// Its ports.
+    pub ports: Vec<ServicePort>,
+    /// Whether only endpoints on the client's own node serve: `internalTrafficPolicy: Local`.
+    pub local: bool,
+    /// Whether endpoints serve before they are ready.
+    pub publish_not_ready: bool,
+    /// For how many seconds a client stays with its endpoint, if `sessionAffinity` is `ClientIP`.
+    pub affinity: Option<u32>,
+}
+
+/// A port of a service.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ServicePort {
+    /// Its name, by which endpoints know it; empty if it has none.
+    pub name: Box<str>,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Its number.
+    pub port: u16,
+}
+
+/// Some of the endpoints of a service, in one IP family.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct EndpointSlice {
+    /// Its namespace and name.
+    pub key: ObjectKey,
+    /// The service in the same namespace: label `kubernetes.io/service-name`, of a mirror `k8s.ovn.org/service-name`. A
+    /// slice without it serves nobody.
+    pub service: Option<String>,
+    /// The network whose addresses these are, by the annotation `k8s.ovn.org/endpointslice-network`; those of the default
+    /// network have none.
+    pub mirror: Option<NetworkName>,
+    /// The family of the addresses; slices of names are of nobody's interest.
+    pub family: Family,
+    /// The ports of every endpoint in it; one without a number is left out.
+    pub ports: Vec<EndpointPort>,
+    /// The endpoints.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// A port of endpoints.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct EndpointPort {
+    /// The name of the service's port.
+    pub name: Box<str>,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Its number.
+    pub port: u16,
+}
+
+/// An endpoint.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Endpoint {
+    /// Its addresses, usually one.
+    pub addresses: Vec<IpAddr>,
+    /// Whether it is ready; one that does not say is.
+    pub ready: bool,
+    /// Whether it serves, terminating or not; one that does not say does if it is ready.
+    pub serving: bool,
+    /// Whether it is going.
+    pub terminating: bool,
+    /// Where it runs.
+    pub node: Option<NodeName>,
 }
 
 /// The value of an annotation, if it is there.

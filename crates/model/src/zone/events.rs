@@ -36,18 +36,24 @@ impl Zone {
 
     /// A namespace is there, or has changed.
     pub fn apply_namespace(&mut self, namespace: &record::Namespace) -> Dirty {
-        if namespace.labels.contains_key(keys::PRIMARY_NETWORK_LABEL) {
-            self.demanding.insert(namespace.name.clone());
-        } else {
-            self.demanding.remove(&namespace.name);
+        let changed = match namespace.labels.contains_key(keys::PRIMARY_NETWORK_LABEL) {
+            true => self.demanding.insert(namespace.name.clone()),
+            false => self.demanding.remove(&namespace.name),
+        };
+        let mut dirty = Dirty::default();
+        if changed {
+            self.dirty_services_in(&namespace.name, &mut dirty);
         }
-        Dirty::default()
+        dirty
     }
 
     /// A namespace is gone.
     pub fn delete_namespace(&mut self, name: &NamespaceName) -> Dirty {
-        self.demanding.remove(name);
-        Dirty::default()
+        let mut dirty = Dirty::default();
+        if self.demanding.remove(name) {
+            self.dirty_services_in(name, &mut dirty);
+        }
+        dirty
     }
 
     /// An attachment definition is there, or has changed.
@@ -171,6 +177,7 @@ impl Zone {
         dirty.northbound.push(paths::network(network));
         dirty.northbound.extend(paths::balancer_groups(&names));
         dirty.northbound.push(paths::mac_bindings(&names, &self.config.node));
+        self.dirty_services_on(network, dirty);
     }
 
     /// A network is used on a node from now on, or no longer, and so are those that it is connected with.
@@ -214,6 +221,7 @@ impl Zone {
             self.trim_pod(pod);
             self.dirty_pod(pod, &mut dirty);
         }
+        self.dirty_services_in(&object.namespace, &mut dirty);
         dirty
     }
 

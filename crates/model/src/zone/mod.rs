@@ -1,6 +1,6 @@
 //! The index of one node's zone: what of the cluster this node renders, and what an event makes dirty.
 //!
-//! Owns trimmed facts of nodes, attachment definitions, connections and pods, never whole objects: of other nodes' pods only those of
+//! Owns trimmed facts of nodes, attachment definitions, connections, services and pods, never whole objects: of other nodes' pods only those of
 //! layer2 networks, which have a port in every zone. Never reads the world and never writes to it; what rows follow is
 //! `causeway-plan`'s. Work of an event grows with what it touches, not with how many networks or pods there are.
 
@@ -16,6 +16,8 @@ pub mod paths;
 mod pod;
 mod pods;
 mod problem;
+mod service;
+mod services;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +33,8 @@ pub use network::{Active, Leg};
 pub use node::{Fact, Gateway, NodeInfo};
 pub use pod::{LocalPod, PodAddress, PodInfo, PodPort};
 pub use problem::{Problem, Reason, Subject};
+pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
+pub use services::Serving;
 pub use usage::{Render, Use};
 
 use self::connects::Connects;
@@ -39,6 +43,7 @@ use self::network::Spec;
 use self::networks::Networks;
 use self::nodes::Nodes;
 use self::pods::Pods;
+use self::services::Services;
 use self::usage::Usage;
 use crate::record::ObjectKey;
 
@@ -158,6 +163,7 @@ pub struct Zone {
     pods: Pods,
     usage: Usage,
     connects: Connects,
+    services: Services,
     problems: BTreeMap<Subject, Problem>,
 }
 
@@ -177,6 +183,7 @@ impl Zone {
             pods: Pods::default(),
             usage,
             connects: Connects::default(),
+            services: Services::default(),
             problems: BTreeMap::new(),
         };
         zone.settle(&NetworkName::default_network());

@@ -67,6 +67,23 @@ impl Nads {
         }
     }
 
+    fn in_namespace(&self, namespace: &NamespaceName) -> impl Iterator<Item = &NadInfo> {
+        let keys = self.by_namespace.get(namespace).into_iter().flatten();
+        keys.filter_map(|key| self.entries.get(key))
+    }
+
+    /// The networks of a namespace's definitions, whether what these say counts or not.
+    pub(super) fn networks_in(&self, namespace: &NamespaceName) -> impl Iterator<Item = &NetworkName> {
+        self.in_namespace(namespace).filter_map(|info| info.network.as_ref())
+    }
+
+    /// Why a namespace's definition of a network does not count, if there is one that does not.
+    pub(super) fn problem(&self, namespace: &NamespaceName, network: &NetworkName) -> Option<&Problem> {
+        let mut of_network =
+            self.in_namespace(namespace).filter(|info| info.network.as_ref() == Some(network));
+        of_network.find_map(|info| info.spec.as_ref().err())
+    }
+
     /// Primary networks of a namespace, the one with the oldest definition first.
     pub(super) fn primaries(&self, namespace: &NamespaceName) -> Vec<(&NadKey, &NetworkName)> {
         let keys = self.by_namespace.get(namespace).into_iter().flatten();

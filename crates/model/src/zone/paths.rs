@@ -1,8 +1,8 @@
 //! The prefixes of what a zone plans: whatever is in a database under one of them follows from one thing in the model.
 //!
-//! Names of networks, nodes, namespaces, pods and connections hold neither `:` nor `%`, so none of them needs an escape here.
+//! Names of networks, nodes, namespaces, pods, services and connections hold neither `:` nor `%`, so none of them needs an escape here.
 
-use causeway_types::{ConnectName, NetworkName, NetworkNames, NodeName};
+use causeway_types::{ConnectName, NamespaceName, NetworkName, NetworkNames, NodeName};
 
 use crate::record::ObjectKey;
 
@@ -93,4 +93,22 @@ pub fn policy(connect: &ConnectName, from: &NetworkName, to: &NetworkName) -> St
 /// What sends from a network to all other networks of a connection at once.
 pub fn steering(connect: &ConnectName, from: &NetworkName) -> String {
     format!("cnc:{connect}:steer:{from}:")
+}
+
+/// All services.
+pub const SERVICES: &str = "service:";
+
+/// The services of a namespace.
+pub fn services_in(namespace: &NamespaceName) -> String {
+    format!("service:{namespace}:")
+}
+
+/// A service, wherever it is.
+pub fn service(service: &ObjectKey) -> String {
+    format!("service:{}:{}:", service.namespace, service.name)
+}
+
+/// A service on a network.
+pub fn service_on(service: &ObjectKey, network: &NetworkName) -> String {
+    format!("service:{}:{}:{network}:", service.namespace, service.name)
 }

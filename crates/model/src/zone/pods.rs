@@ -88,7 +88,7 @@ fn leave<K: Ord>(index: &mut BTreeMap<Arc<K>, PodSet>, at: &Arc<K>, key: &str) {
 }
 
 /// The names in a key; they were names when it was made.
-fn object(text: &str) -> Option<ObjectKey> {
+pub(super) fn object(text: &str) -> Option<ObjectKey> {
     let (namespace, name) = text.split_once('/')?;
     Some(ObjectKey { namespace: NamespaceName::new(namespace).ok()?, name: name.to_owned() })
 }
