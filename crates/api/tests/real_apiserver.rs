@@ -101,6 +101,7 @@ fn policies_roles_columns_and_documentation_work() {
     annotations_of_a_node_have_one_writer(&user);
     annotations_of_a_pod_have_one_writer(&user);
     a_zone_report_has_one_writer(&user);
+    a_mirror_has_one_writer(&user);
     tenants_have_networks_and_nothing_wider(&user);
     our_own_roles_have_what_they_need_and_no_more(&user);
     columns_show_what_is_in_effect(&user);
@@ -311,6 +312,50 @@ fn a_zone_report_has_one_writer(admin: &User) {
     admin.node("n1").run(&["delete", "zonereport", "n1"]).refused("forbidden");
 }
 
+fn slice(name: &str, labels: Value, annotations: Value) -> Value {
+    json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4", "endpoints": [], "ports": [],
+           "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels, "annotations": annotations}})
+}
+
+/// udn-cases I001, I002 from the other side: what tells a mirror from other slices has one writer.
+fn a_mirror_has_one_writer(admin: &User) {
+    let manager = admin.cluster_manager();
+    let refused = "only the cluster manager of Causeway writes EndpointSlices that mirror others";
+    let (managed, plain) = (json!({keys::SLICE_MANAGED_BY_LABEL: keys::SLICE_MIRRORS}), json!({}));
+    admin.create(&slice("forged", managed.clone(), plain.clone())).refused(refused);
+    admin
+        .create(&slice("forged", json!({keys::MIRRORED_SERVICE_LABEL: "web"}), plain.clone()))
+        .refused(refused);
+    for key in keys::OF_MIRROR {
+        admin.create(&slice("forged", plain.clone(), json!({key: "red_net"}))).refused(refused);
+    }
+    let own = json!({keys::SLICE_MANAGED_BY_LABEL: "team", keys::SERVICE_LABEL: "web"});
+    admin.create(&slice("own", own, json!({"mine": "1"}))).text();
+    admin
+        .patch(&["endpointslice/own", "-n", NAMESPACE], &json!({"metadata": {"labels": managed}}))
+        .refused(refused);
+    admin
+        .patch(&["endpointslice/own", "-n", NAMESPACE], &annotation(keys::MIRROR_NETWORK, "red_net"))
+        .refused(refused);
+    admin
+        .patch(&["endpointslice/own", "-n", NAMESPACE], &json!({"endpoints": [{"addresses": ["192.0.2.1"]}]}))
+        .text();
+    manager.create(&slice("mirror", managed, json!({keys::MIRROR_NETWORK: "blue_net"}))).text();
+    let mirror = ["endpointslice/mirror", "-n", NAMESPACE];
+    let labels = json!({"metadata": {"labels": {keys::SLICE_MANAGED_BY_LABEL: Value::Null}}});
+    admin.patch(&mirror, &labels).refused(refused);
+    admin.patch(&mirror, &annotation(keys::MIRROR_NETWORK, "red_net")).refused(refused);
+    admin.patch(&mirror, &annotation("mine", "1")).refused(refused);
+    let endpoints = json!({"endpoints": [{"addresses": ["192.0.2.1"]}]});
+    admin.patch(&mirror, &endpoints).refused(refused);
+    admin.patch(&mirror, &json!({"ports": [{"port": 80}]})).refused(refused);
+    manager.patch(&mirror, &endpoints).text();
+    // As the garbage collector does it when a service goes and its slices shall stay.
+    let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "u"}]}});
+    admin.patch(&mirror, &owner).text();
+    admin.run(&["delete", "endpointslice", "mirror", "own", "-n", NAMESPACE]).text();
+}
+
 /// The controller manager fills the aggregated roles; here their rules are put together as it would do it.
 fn aggregated(admin: &User, role: &str) {
     let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}=true");
@@ -388,7 +433,11 @@ fn our_own_roles_have_what_they_need_and_no_more(admin: &User) {
         "delete network-attachment-definitions",
         "patch ipamclaims --subresource=status",
         "patch pods --subresource=status",
+        "watch endpointslices",
         "create endpointslices",
+        "patch endpointslices",
+        "delete endpointslices",
+        "update services --subresource=finalizers",
         "list zonereports",
         "create events",
     ] {
@@ -402,6 +451,9 @@ fn our_own_roles_have_what_they_need_and_no_more(admin: &User) {
         "create configmaps",
         "update leases",
         "create zonereports",
+        "update services",
+        "get services",
+        "deletecollection endpointslices",
         "impersonate users",
     ] {
         assert!(!can(&manager, what), "the cluster manager can {what}");
@@ -519,7 +571,7 @@ fn no_policy_can_be_taken_away(admin: &User) {
         user.patch(&[what, &["--dry-run=server"]].concat(), &patch)
     };
     let node = ["node/n1", "--subresource=status"];
-    let attempts: [(&str, &dyn Fn() -> Answer); 7] = [
+    let attempts: [(&str, &dyn Fn() -> Answer); 8] = [
         ("causeway-namespace-label", &|| {
             let labels = json!({"metadata": {"labels": {keys::PRIMARY_NETWORK_LABEL: ""}}});
             dry(admin, &["namespace/without"], labels)
@@ -541,6 +593,10 @@ fn no_policy_can_be_taken_away(admin: &User) {
             dry(&admin.node("n1"), &node, json!({"metadata": {"labels": {"c": "d"}}}))
         }),
         ("causeway-zone-reports", &|| dry(admin, &["zonereport/n1"], json!({"spec": {"epoch": 9}}))),
+        ("causeway-mirrors", &|| {
+            let forged = slice("forged", json!({}), json!({keys::MIRROR_NETWORK: "red_net"}));
+            admin.run_with(&["create", "--dry-run=server", "-f", "-"], &forged.to_string())
+        }),
     ];
     let names: Vec<&str> = attempts.iter().map(|(name, _)| *name).collect();
     let installed = admin.run(&["get", "validatingadmissionpolicybinding", "-o", "name"]).text();

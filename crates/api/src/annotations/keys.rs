@@ -66,6 +66,24 @@ pub const CONNECT_ROUTER_SLOTS: &str = "k8s.ovn.org/connect-router-slots";
 /// ClusterNetworkConnect: how the connection is laid out: `transit`, `both` or `compact`.
 pub const CONNECT_TOPOLOGY: &str = "k8s.ovn.org/connect-topology";
 
+/// EndpointSlice label, by everybody: who writes the slice.
+pub const SLICE_MANAGED_BY_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
+/// EndpointSlice: what that label says of a mirror, which has the addresses that pods have on their primary network.
+pub const SLICE_MIRRORS: &str = "endpointslice-mirror-controller.k8s.ovn.org";
+/// EndpointSlice label, by everybody: the service. A mirror never has it, or every proxy would send traffic there.
+pub const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+/// EndpointSlice label of a mirror: the service.
+pub const MIRRORED_SERVICE_LABEL: &str = "k8s.ovn.org/service-name";
+/// EndpointSlice, of a mirror: the name of the slice that it mirrors.
+pub const MIRROR_SOURCE: &str = "k8s.ovn.org/source-endpointslice";
+/// EndpointSlice, of a mirror: the version of that slice.
+pub const MIRROR_SOURCE_VERSION: &str = "k8s.ovn.org/source-endpointslice-version";
+/// EndpointSlice, of a mirror: the name of the network that its addresses are on.
+pub const MIRROR_NETWORK: &str = "k8s.ovn.org/endpointslice-network";
+
+/// All annotations of a mirror.
+pub const OF_MIRROR: [&str; 3] = [MIRROR_SOURCE, MIRROR_SOURCE_VERSION, MIRROR_NETWORK];
+
 /// Annotations that only the cluster manager writes, on whichever object.
 pub const BY_CLUSTER_MANAGER: [&str; 12] = [
     NETWORK_NAME,

@@ -15,6 +15,7 @@ pub fn policies(installation: &Installation) -> Vec<Value> {
         network_status(installation),
         node_limits(installation),
         zone_reports(installation),
+        mirrors(installation),
     ];
     all.into_iter().flat_map(|policy| [policy.policy(), policy.binding()]).collect()
 }
@@ -208,11 +209,6 @@ fn node_limits(installation: &Installation) -> Policy {
         "request.userInfo.username.startsWith('{NODE_USER_PREFIX}') || request.userInfo.username == '{}'",
         installation.node_user()
     );
-    let same = |path: &str| {
-        format!(
-            "has(object.{path}) == has(oldObject.{path}) && (!has(object.{path}) || object.{path} == oldObject.{path})"
-        )
-    };
     Policy {
         name: "causeway-node-limits",
         rules: json!([rule(&[""], &["nodes", "nodes/status", "pods", "pods/status"], &["UPDATE"])]),
@@ -244,6 +240,13 @@ fn node_limits(installation: &Installation) -> Policy {
     }
 }
 
+/// Whether a field stays as it is.
+fn same(path: &str) -> String {
+    format!(
+        "has(object.{path}) == has(oldObject.{path}) && (!has(object.{path}) || object.{path} == oldObject.{path})"
+    )
+}
+
 /// Whether no annotation but this one is added, changed or removed.
 fn only(key: &str) -> String {
     let kept = |from: &str, to: &str| {
@@ -265,6 +268,46 @@ fn zone_reports(installation: &Installation) -> Policy {
         validations: json!([{
             "expression": "variables.node == object.metadata.name || (oldObject != null && object.spec == oldObject.spec)",
             "messageExpression": "'only the Causeway of node ' + object.metadata.name + ' writes its ZoneReport'",
+        }]),
+    }
+}
+
+/// A tenant may write EndpointSlices. One that looked like a mirror and named somebody else's network would have his
+/// addresses taken for addresses there, so whatever tells a mirror from other slices is the cluster manager's to write.
+/// Everybody may delete a mirror: it is made anew. The garbage collector may write who owns it.
+fn mirrors(installation: &Installation) -> Policy {
+    let has = |object: &str| {
+        let labels = format!(
+            "(has({object}.metadata.labels) && ('{}' in {object}.metadata.labels || \
+             ('{label}' in {object}.metadata.labels && {object}.metadata.labels['{label}'] == '{}')))",
+            keys::MIRRORED_SERVICE_LABEL,
+            keys::SLICE_MIRRORS,
+            label = keys::SLICE_MANAGED_BY_LABEL,
+        );
+        let keys: Vec<String> = keys::OF_MIRROR.iter().map(|key| format!("'{key}'")).collect();
+        format!(
+            "({labels} || (has({object}.metadata.annotations) && \
+             [{}].exists(k, k in {object}.metadata.annotations)))",
+            keys.join(", ")
+        )
+    };
+    let kept = ["metadata.labels", "metadata.annotations", "addressType", "ports", "endpoints"]
+        .map(|path| format!("({})", same(path)));
+    Policy {
+        name: "causeway-mirrors",
+        rules: json!([rule(&["discovery.k8s.io"], &["endpointslices"], &["CREATE", "UPDATE"])]),
+        conditions: json!([{
+            "name": "is-or-was-a-mirror",
+            "expression": format!("{} || (oldObject != null && {})", has("object"), has("oldObject")),
+        }]),
+        variables: Vec::new(),
+        validations: json!([{
+            "expression": format!(
+                "request.userInfo.username == '{}' || (oldObject != null && {})",
+                installation.cluster_manager_user(),
+                kept.join(" && ")
+            ),
+            "message": "only the cluster manager of Causeway writes EndpointSlices that mirror others",
         }]),
     }
 }

@@ -78,13 +78,11 @@ fn cluster_manager() -> Value {
         ),
         rule("k8s.cni.cncf.io", &["ipamclaims"], &READ),
         rule("k8s.cni.cncf.io", &["ipamclaims/status"], &["patch", "update"]),
-        rule("", &["nodes", "pods", "namespaces", "services"], &READ),
+        rule("", &["nodes", "pods", "namespaces"], &READ),
         rule("", &["nodes/status", "pods/status"], &["get", "patch"]),
-        rule(
-            "discovery.k8s.io",
-            &["endpointslices"],
-            &["get", "list", "watch", "create", "update", "patch", "delete"],
-        ),
+        rule("discovery.k8s.io", &["endpointslices"], &["get", "list", "watch", "create", "patch", "delete"]),
+        // A mirror is owned by what owns its source; where servers check it, that needs this right.
+        rule("", &["services/finalizers", "endpoints/finalizers"], &["update"]),
         rule("", &["events"], &["create", "patch"]),
         rule("events.k8s.io", &["events"], &["create", "patch"]),
     ])
