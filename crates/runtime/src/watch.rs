@@ -5,6 +5,7 @@
 //! tries again.
 
 mod kinds;
+mod services;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

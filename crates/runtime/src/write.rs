@@ -68,16 +68,19 @@ pub enum Kind {
     ZoneReport,
     IpamClaim,
     ConfigMap,
+    EndpointSlice,
 }
 
 impl Kind {
     fn resource(self) -> ApiResource {
         use causeway_api::crd;
         use k8s_openapi::api::core::v1;
+        use k8s_openapi::api::discovery::v1 as discovery;
         match self {
             Self::Pod => ApiResource::erase::<v1::Pod>(&()),
             Self::Node => ApiResource::erase::<v1::Node>(&()),
             Self::ConfigMap => ApiResource::erase::<v1::ConfigMap>(&()),
+            Self::EndpointSlice => ApiResource::erase::<discovery::EndpointSlice>(&()),
             Self::NetworkAttachmentDefinition => ApiResource::erase::<crd::NetworkAttachmentDefinition>(&()),
             Self::UserDefinedNetwork => ApiResource::erase::<crd::UserDefinedNetwork>(&()),
             Self::ClusterUserDefinedNetwork => ApiResource::erase::<crd::ClusterUserDefinedNetwork>(&()),

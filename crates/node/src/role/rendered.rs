@@ -19,6 +19,8 @@ pub(super) struct Rendered {
     hashes: BTreeMap<ConnectName, String>,
     /// Connections with a port whose key is not the one that was asked for.
     wrong: BTreeMap<ConnectName, String>,
+    /// Whether something is neither rendered nor in trouble, as far as can be told.
+    undecided: bool,
 }
 
 /// The own ports of each connection's router.
@@ -41,6 +43,7 @@ impl Rendered {
     pub(super) fn look(&mut self, wanted: &[zone::ConnectReport], progress: &Progress<'_>) {
         let mut now = BTreeMap::new();
         self.wrong.clear();
+        self.undecided = false;
         for connect in wanted.iter().filter(|connect| is_whole(connect, progress.northbound)) {
             let before = self.hashes.remove(&connect.name);
             let ports = progress.ports.get(&connect.name).map(Vec::as_slice).unwrap_or_default();
@@ -48,10 +51,16 @@ impl Rendered {
                 ports.iter().filter(|_| progress.carried_out).find_map(|port| wrong(port, progress.keys));
             let done = progress.carried_out && ports.iter().all(|port| has_its_key(port, progress.keys));
             let hash = if done { Some(connect.hash.clone()) } else { before.filter(|_| wrong.is_none()) };
+            self.undecided |= hash.is_none() && wrong.is_none();
             now.extend(hash.map(|hash| (connect.name.clone(), hash)));
             self.wrong.extend(wrong.map(|text| (connect.name.clone(), text)));
         }
         self.hashes = now;
+    }
+
+    /// Whether the next looks will say more, although nothing changes: so it is after a start.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.undecided
     }
 
     /// Connections whose ports have wrong keys, with what is wrong.
@@ -146,8 +155,10 @@ mod tests {
         let mut rendered = Rendered::default();
         look(&mut rendered, &wanted("one", None), true, None);
         assert_eq!((hashes(&rendered), rendered.wrong().len()), (vec![], 0), "it is not there yet");
+        assert!(rendered.is_undecided());
         look(&mut rendered, &wanted("one", None), true, Some(3));
         assert_eq!(hashes(&rendered), ["one"]);
+        assert!(!rendered.is_undecided());
         look(&mut rendered, &wanted("one", None), true, Some(4));
         assert_eq!(hashes(&rendered), [""; 0]);
         assert!(rendered.wrong().values().any(|text| text.contains("has tunnel key 4, not 3")));

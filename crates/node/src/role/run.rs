@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use causeway_api::crd::ZoneReportSpec;
 use causeway_api::install::FREED_NUMBERS;
 use causeway_host::Kernel;
-use causeway_model::record::{Connect, Nad, Namespace, Node, Pod};
+use causeway_model::record::{Connect, EndpointSlice, Nad, Namespace, Node, Pod, Service};
 use causeway_model::zone::{Dirty, ZoneConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
@@ -47,6 +47,8 @@ const LOCK: &str = "causeway_zone";
 const QUEUE: usize = 4096;
 /// How many messages are taken before the databases get their turn.
 const BATCH: usize = 2000;
+/// How long the first report waits until it is known what is rendered.
+const FIRST_REPORT: Duration = Duration::from_secs(10);
 /// Where the southbound database has the keys of ports.
 const BINDINGS: &str = "Port_Binding";
 /// How often the zone is looked over as a whole, for reports and metrics: what an event costs must not grow with
@@ -99,6 +101,8 @@ fn start_watches(client: &Client, sender: &mpsc::Sender<Message>) {
     start_watch::<Node>(client, sender, |event| Message::Input(Input::Node(event)));
     start_watch::<Namespace>(client, sender, |event| Message::Input(Input::Namespace(event)));
     start_watch::<Nad>(client, sender, |event| Message::Input(Input::Nad(event)));
+    start_watch::<Service>(client, sender, |event| Message::Input(Input::Service(Box::new(event))));
+    start_watch::<EndpointSlice>(client, sender, |event| Message::Input(Input::EndpointSlice(event)));
     start_watch::<Pod>(client, sender, |event| Message::Input(Input::Pod(event)));
 }
 
@@ -387,6 +391,11 @@ impl Task {
 
     fn report(&mut self) {
         let Some(own) = &self.state.own else { return };
+        // The first report of a process must not take back what the last one of its predecessor said.
+        let known = self.state.zone.knows_connects() && !self.rendered.is_undecided();
+        if self.reported.is_none() && !known && self.born.elapsed() < FIRST_REPORT {
+            return;
+        }
         let engines = [self.northbound.engine(), self.southbound.engine()];
         let spec = report::report(&self.state.zone, &engines, self.epoch, &self.rendered);
         if self.reported.as_ref() == Some(&spec) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use causeway_alloc::Reuse;
-use causeway_model::record::{Connect, Nad, Namespace, Node, ObjectKey, Pod};
+use causeway_model::record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_model::zone::{Dirty, Zone, ZoneConfig};
 use causeway_runtime::watch::Event;
 use causeway_types::{ConnectName, NamespaceName, NodeName};
@@ -20,6 +20,8 @@ pub(super) enum Input {
     Nad(Event<Nad, ObjectKey>),
     Pod(Event<Pod, ObjectKey>),
     Connect(Box<Event<Connect, ConnectName>>),
+    Service(Box<Event<Service, ObjectKey>>),
+    EndpointSlice(Event<EndpointSlice, ObjectKey>),
     Freed(Box<Event<ConfigMap, ObjectKey>>),
 }
 
@@ -30,9 +32,12 @@ pub(super) enum Kind {
     Namespaces,
     Nads,
     Pods,
+    Services,
+    EndpointSlices,
 }
 
-const KINDS: [Kind; 4] = [Kind::Nodes, Kind::Namespaces, Kind::Nads, Kind::Pods];
+const KINDS: [Kind; 6] =
+    [Kind::Nodes, Kind::Namespaces, Kind::Nads, Kind::Pods, Kind::Services, Kind::EndpointSlices];
 
 /// What an input means to others than the zone.
 #[derive(Debug, Default)]
@@ -85,6 +90,15 @@ impl State {
                 self.take(Kind::Namespaces, event, Zone::apply_namespace, Zone::delete_namespace)
             }
             Input::Nad(event) => self.take(Kind::Nads, event, Zone::apply_nad, Zone::delete_nad),
+            Input::Service(event) => {
+                self.take(Kind::Services, *event, Zone::apply_service, Zone::delete_service)
+            }
+            Input::EndpointSlice(event) => self.take(
+                Kind::EndpointSlices,
+                event,
+                Zone::apply_endpoint_slice,
+                Zone::delete_endpoint_slice,
+            ),
             Input::Pod(event) => self.take(Kind::Pods, event, Zone::apply_pod, Zone::delete_pod),
         }
     }
@@ -155,12 +169,22 @@ mod tests {
         State::new(ZoneConfig::new("n1".parse().unwrap(), cluster))
     }
 
+    fn all() -> [Input; 6] {
+        [
+            Input::Node(Event::Synced),
+            Input::Namespace(Event::Synced),
+            Input::Nad(Event::Synced),
+            Input::Service(Box::new(Event::Synced)),
+            Input::EndpointSlice(Event::Synced),
+            Input::Pod(Event::Synced),
+        ]
+    }
+
     /// A kind that is not installed, or may not be listed, is not an empty kind.
     #[test]
     fn a_kind_that_cannot_be_listed_keeps_everything_from_being_written() {
         let mut state = state();
-        for input in [Input::Node(Event::Synced), Input::Namespace(Event::Synced), Input::Pod(Event::Synced)]
-        {
+        for input in all().into_iter().filter(|input| !matches!(input, Input::Nad(_))) {
             assert!(!state.step(input).became_ready);
         }
         let effect = state.step(Input::Nad(Event::Unsynced("they are not installed in this cluster".into())));
@@ -174,14 +198,8 @@ mod tests {
     #[test]
     fn a_watch_that_breaks_makes_nothing_dirty() {
         let mut state = state();
-        let all = [
-            Input::Node(Event::Synced),
-            Input::Namespace(Event::Synced),
-            Input::Nad(Event::Synced),
-            Input::Pod(Event::Synced),
-        ];
-        let ready = all.map(|input| state.step(input).became_ready);
-        assert_eq!(ready, [false, false, false, true]);
+        let ready = all().map(|input| state.step(input).became_ready);
+        assert_eq!(ready, [false, false, false, false, false, true]);
         let effect = state.step(Input::Pod(Event::Unsynced("forbidden".into())));
         assert!(effect.dirty.is_empty() && !effect.became_ready && state.is_ready());
         assert!(!state.step(Input::Pod(Event::Synced)).became_ready);

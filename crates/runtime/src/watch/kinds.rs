@@ -70,7 +70,7 @@ fn uid(meta: &ObjectMeta) -> String {
     meta.uid.clone().unwrap_or_default()
 }
 
-fn object_key(meta: &ObjectMeta) -> Option<ObjectKey> {
+pub(super) fn object_key(meta: &ObjectMeta) -> Option<ObjectKey> {
     let namespace = NamespaceName::new(meta.namespace.clone()?).ok()?;
     Some(ObjectKey { namespace, name: meta.name.clone()? })
 }
