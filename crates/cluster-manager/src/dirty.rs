@@ -17,6 +17,8 @@ pub(crate) struct Dirty {
     pub(crate) nads: BTreeSet<ObjectKey>,
     pub(crate) owners: BTreeMap<OwnerKey, Scope>,
     pub(crate) pods: BTreeSet<ObjectKey>,
+    /// Slices whose mirror may have to change; it does not matter whether they are there.
+    pub(crate) slices: BTreeSet<ObjectKey>,
     pub(crate) statuses: BTreeSet<OwnerKey>,
     /// What connections must be told again.
     pub(crate) reach: Reach,

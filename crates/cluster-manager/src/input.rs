@@ -8,6 +8,8 @@ use causeway_runtime::watch::Event;
 use causeway_runtime::write::{Outcome, Request};
 use causeway_types::{ConnectName, NamespaceName, NodeName, ObjectName};
 
+use crate::EndpointSlice;
+
 /// One message to the manager.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "they are called like the kinds that they are about")]
@@ -21,6 +23,7 @@ pub enum Input {
     ClusterUserDefinedNetwork(Event<ClusterUserDefinedNetwork, ObjectName>),
     ClusterNetworkConnect(Event<ClusterNetworkConnect, ConnectName>),
     ZoneReport(Event<ZoneReport, NodeName>),
+    EndpointSlice(Event<EndpointSlice, ObjectKey>),
     /// Freed numbers, as they were recorded.
     Memory(Box<Reuse>),
     /// How a write ended.

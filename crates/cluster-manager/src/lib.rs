@@ -1,5 +1,5 @@
 //! The cluster manager: network ids, node ids, tunnel keys, pod addresses, attachments of user-defined networks,
-//! connections between them, and the status of both.
+//! connections between them, mirrors of EndpointSlices, and the status of networks and connections.
 //!
 //! [`Manager`] is a value: [`Manager::step`] takes one message and answers with what is to be written. It never waits,
 //! never reads a clock and never forgets a number that somebody may still use. [`run`] is the part with sockets.
@@ -16,6 +16,7 @@ mod keys;
 mod manager;
 mod memory;
 mod metrics;
+mod mirrors;
 mod nads;
 mod namespaces;
 mod networks;
@@ -37,4 +38,5 @@ pub use flags::Flags;
 pub use input::{Input, Output};
 pub use keys::OwnerKey;
 pub use manager::Manager;
+pub use mirrors::{Content, Endpoint, EndpointSlice, Mirror, Source};
 pub use run::{Options, run};

@@ -10,6 +10,7 @@ use causeway_types::ConnectName;
 use crate::connect::{Connects, Zones};
 use crate::dirty::Dirty;
 use crate::memory::Memory;
+use crate::mirrors::{self, Mirrors};
 use crate::nads::Nads;
 use crate::namespaces::Namespaces;
 use crate::networks::Networks;
@@ -35,6 +36,7 @@ pub struct Manager {
     pub(crate) pods: Pods,
     pub(crate) connects: Connects,
     pub(crate) zones: Zones,
+    pub(crate) mirrors: Mirrors,
     pub(crate) memory: Memory,
     pub(crate) dirty: Dirty,
     pub(crate) out: Vec<Output>,
@@ -98,6 +100,7 @@ impl Manager {
             pods: Pods::default(),
             connects: Connects::default(),
             zones: Zones::default(),
+            mirrors: Mirrors::default(),
             memory: Memory::default(),
             dirty: Dirty::default(),
             out: Vec::new(),
@@ -124,8 +127,10 @@ impl Manager {
     /// # Errors
     /// What is missing, for people.
     pub fn ready(&self) -> Result<(), String> {
-        let Some(first) = self.gate.missing.iter().next() else { return Ok(()) };
-        let said = self.gate.missing.iter().find_map(|kind| self.gate.problems.get(kind));
+        let slices = (self.mirrors_wanted() && !self.mirrors.listed).then_some(mirrors::KIND);
+        let missing: Vec<&str> = self.gate.missing.iter().copied().chain(slices).collect();
+        let Some(first) = missing.first() else { return Ok(()) };
+        let said = missing.iter().find_map(|kind| self.gate.problems.get(kind));
         Err(said.cloned().unwrap_or_else(|| format!("{first} have not been listed")))
     }
 
@@ -155,6 +160,10 @@ impl Manager {
                     self.all_connect_statuses();
                 }
                 self.take("zonereports", event, Self::report_applied, Self::report_deleted);
+            }
+            Input::EndpointSlice(event) => {
+                self.listen_to_slices(&event);
+                self.take(mirrors::KIND, event, Self::slice_applied, Self::slice_deleted);
             }
             Input::Memory(reuse) => {
                 self.memory.remembered = *reuse;
@@ -205,6 +214,8 @@ impl Manager {
             self.settle_reach();
             if let Some(pod) = self.dirty.pods.pop_first() {
                 self.settle_pod(&pod);
+            } else if let Some(slice) = self.next_slice() {
+                self.settle_mirror(&slice);
             } else if let Some(owner) = self.dirty.statuses.pop_first() {
                 self.settle_status(&owner);
             } else if !self.dirty.connects.is_empty() {
@@ -245,6 +256,11 @@ impl Manager {
         self.pending.insert(key, Pending { action: request.action.clone(), token: self.tokens });
         self.out.push(Output::Write(request));
         self.tokens
+    }
+
+    /// What is being written of an object.
+    pub(crate) fn pending(&self, target: &Target, part: &'static str) -> Option<&Action> {
+        self.pending.get(&(target.clone(), part)).map(|pending| &pending.action)
     }
 
     /// News of an object: whatever was asked for is compared with it anew.

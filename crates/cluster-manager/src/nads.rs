@@ -145,6 +145,7 @@ impl Manager {
         let refused = self.nads.of(&key.namespace).filter(|nad| matches!(nad.verdict, Verdict::Second(_)));
         self.dirty.nads.extend(refused.map(|nad| nad.record.key.clone()).collect::<Vec<_>>());
         self.dirty.reach.namespaces.insert(key.namespace.clone());
+        self.look_at_slices_in(&key.namespace);
         self.wake(&Wait::Namespace(key.namespace.clone()));
         self.wake(&Wait::Nad(key.clone()));
     }

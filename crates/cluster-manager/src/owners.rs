@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::annotations::keys::PRIMARY_NETWORK_LABEL;
 use causeway_api::crd::{ClusterUserDefinedNetwork, NetworkStatus, UserDefinedNetwork};
 use causeway_api::intent::{Network, Problem};
 use causeway_model::record::{Namespace, ObjectKey, Texts};
@@ -273,19 +274,26 @@ impl Manager {
         let before = self.namespaces.all.insert(name.clone(), namespace);
         let now = &self.namespaces.all[&name];
         let mut candidates = self.namespaces.selectors.candidates(&now.labels);
+        let labelled = |namespace: &Namespace| namespace.labels.contains_key(PRIMARY_NETWORK_LABEL);
+        if before.as_ref().is_none_or(|before| labelled(before) != labelled(now)) {
+            let own = self.nads.of(&name).map(|nad| nad.record.key.clone());
+            self.dirty.nads.extend(own.collect::<Vec<_>>());
+        }
         if let Some(before) = &before {
             candidates.extend(self.namespaces.selectors.candidates(&before.labels));
         } else {
             let suspects = self.nads.claiming(&name);
-            let own = self.nads.of(&name).map(|nad| nad.record.key.clone());
             self.dirty.clashes |= !suspects.is_empty();
-            self.dirty.nads.extend(own.chain(suspects).collect::<Vec<_>>());
+            self.dirty.nads.extend(suspects);
         }
         for candidate in candidates {
             self.reselect(OwnerKey::Cudn(candidate), &name);
         }
         self.dirty.owners_in(self.owners.by_namespace.get(&name).into_iter().flatten().cloned(), &name);
         self.dirty.reach.namespaces.insert(name.clone());
+        if before.as_ref() != self.namespaces.all.get(&name) {
+            self.look_at_slices_in(&name);
+        }
         self.wake(&Wait::Namespace(name));
     }
 

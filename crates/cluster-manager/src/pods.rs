@@ -1,13 +1,15 @@
 //! Pods: who has which addresses, who waits, and what is written.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use causeway_alloc::AddressOwner;
-use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks};
+use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole};
 use causeway_model::record::{ObjectKey, Pod, annotation};
 use causeway_runtime::Regarding;
 use causeway_runtime::write::{Action, Kind, Priority, Request, Target};
 use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
+use ipnet::IpNet;
 use serde_json::json;
 
 use crate::Manager;
@@ -39,6 +41,24 @@ pub(crate) struct PodState {
     uses: BTreeSet<ObjectKey>,
     waits: Option<Wait>,
     told: Option<String>,
+    pub(crate) primary: Option<Primary>,
+}
+
+/// What a pod has on its primary network, by its annotation alone.
+#[derive(Debug)]
+pub(crate) struct Primary {
+    pub(crate) nad: ObjectKey,
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
+impl Primary {
+    fn of(record: &Pod) -> Option<Self> {
+        let networks = annotation::<PodNetworks>(&record.annotations).ok().flatten()?;
+        let mut primary = networks.0.into_iter().filter(|(_, entry)| entry.role == Some(PodRole::Primary));
+        let (attachment, entry) = primary.next()?;
+        let addresses = entry.ip_addresses.iter().map(IpNet::addr).collect();
+        Some(Self { nad: nad_of(&attachment)?, addresses })
+    }
 }
 
 impl Manager {
@@ -50,8 +70,11 @@ impl Manager {
             return;
         }
         self.written_back(&pod_target(&key));
+        let primary = Primary::of(&record);
         match self.pods.all.get_mut(&key) {
-            Some(state) if state.record.uid == record.uid => state.record = record,
+            Some(state) if state.record.uid == record.uid => {
+                (state.record, state.primary) = (record, primary)
+            }
             other => {
                 if other.is_some() {
                     self.pod_deleted(&key);
@@ -63,11 +86,13 @@ impl Manager {
                     uses: BTreeSet::new(),
                     waits: None,
                     told: None,
+                    primary,
                 };
                 self.pods.all.insert(key.clone(), state);
             }
         }
         self.note_uses(&key);
+        self.look_at_slices_of(&key);
         self.dirty.pods.insert(key);
     }
 
@@ -76,6 +101,7 @@ impl Manager {
         self.give_back(key);
         self.stop_waiting(key);
         self.pods.all.remove(key);
+        self.look_at_slices_of(key);
     }
 
     /// The pod's addresses are free, and it uses no attachment any more.
@@ -198,7 +224,7 @@ impl Manager {
     }
 
     /// The network that an attachment has been accepted as.
-    fn network_of(&self, nad: &ObjectKey) -> Option<NetworkName> {
+    pub(crate) fn network_of(&self, nad: &ObjectKey) -> Option<NetworkName> {
         match &self.nads.all.get(nad)?.verdict {
             Verdict::Accepted(network) => Some(network.clone()),
             _ => None,

@@ -176,6 +176,9 @@ fn start_watches(client: &Client, config: &Config, sender: &mpsc::Sender<Input>)
     start(&mut watches, client, sender, Input::ClusterUserDefinedNetwork);
     start(&mut watches, client, sender, Input::Pod);
     start(&mut watches, client, sender, Input::ZoneReport);
+    if config.features.without_networks().is_none() {
+        start(&mut watches, client, sender, Input::EndpointSlice);
+    }
     if config.features.network_connect {
         start(&mut watches, client, sender, Input::ClusterNetworkConnect);
     }

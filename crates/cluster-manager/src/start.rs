@@ -30,6 +30,7 @@ impl Manager {
             self.start_connects();
         }
         self.start_pods();
+        self.start_mirrors();
     }
 
     /// All addresses in use are taken up before the first new one is given out, the oldest pods first.

@@ -9,6 +9,8 @@ mod connect_numbers;
 mod connect_status;
 mod connects;
 mod lifecycle;
+mod mirror_history;
+mod mirrors;
 mod numbers;
 mod pods;
 mod restart;

@@ -20,7 +20,7 @@ fn nothing_before_everything_is_listed() {
     world.pod("demo/a", "n1");
     for (index, input) in synced(causeway_alloc::Reuse::default()).into_iter().enumerate() {
         // The reports of zones are not waited for: without them numbers only rest longer.
-        let optional = index == 7;
+        let optional = index == 8;
         let before = world.writes.len();
         assert_eq!(before, 0, "message {index}");
         if optional {

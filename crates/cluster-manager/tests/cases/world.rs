@@ -77,6 +77,7 @@ fn kind(object: &Value) -> Kind {
         "ClusterNetworkConnect" => Kind::ClusterNetworkConnect,
         "ZoneReport" => Kind::ZoneReport,
         "ConfigMap" => Kind::ConfigMap,
+        "EndpointSlice" => Kind::EndpointSlice,
         // Namespaces are never written; any kind that is not theirs tells them apart.
         "Namespace" => Kind::IpamClaim,
         other => panic!("{other}"),
@@ -365,7 +366,13 @@ impl World {
                 }
                 self.put(body.clone());
             }
-            Action::Delete { .. } => self.delete_key(key),
+            Action::Delete { uid } => match self.objects.get(key) {
+                None => return Ended::NotFound,
+                Some(object) if object["metadata"]["uid"] != *uid => {
+                    return Ended::Conflict("the UID is another".into());
+                }
+                Some(_) => self.delete_key(key),
+            },
             Action::Apply { body, subresource, .. } | Action::Merge { body, subresource } => {
                 let apply = matches!(request.action, Action::Apply { .. });
                 let Some(object) = self.objects.get_mut(key) else {
@@ -503,6 +510,7 @@ fn key_of(object: &Value) -> Target {
 
 pub(crate) fn synced(reuse: Reuse) -> Vec<Input> {
     vec![
+        Input::EndpointSlice(Event::Synced),
         Input::Node(Event::Synced),
         Input::Namespace(Event::Synced),
         Input::Pod(Event::Synced),
@@ -531,6 +539,7 @@ pub(crate) fn event(object: &Value, deleted: bool) -> Option<Input> {
         "ClusterUserDefinedNetwork" => Input::ClusterUserDefinedNetwork(watched(object, deleted)),
         "ClusterNetworkConnect" => Input::ClusterNetworkConnect(watched(object, deleted)),
         "ZoneReport" => Input::ZoneReport(watched(object, deleted)),
+        "EndpointSlice" => Input::EndpointSlice(watched(object, deleted)),
         _ => return None,
     })
 }
