@@ -1,4 +1,4 @@
-//! A network's three groups of load balancers and where they are attached. What is in them comes with services.
+//! A network's three groups of load balancers and where they are attached. What is in them is the services'.
 
 use causeway_ovn::Planned;
 use causeway_ovn::declare::Phase;

@@ -16,6 +16,7 @@ mod northbound;
 mod pods;
 mod row;
 mod scope;
+mod services;
 mod southbound;
 
 pub use connect::{OwnPort, own_ports};

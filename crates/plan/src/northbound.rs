@@ -2,15 +2,15 @@
 
 use causeway_api::crd::Topology;
 use causeway_model::record::ObjectKey;
-use causeway_model::zone::{Active, Rendering, There, Use, Zone, paths};
+use causeway_model::zone::{Active, Rendering, Serving, There, Use, Zone, paths};
 use causeway_ovn::{Plan, Planned, Planner, Str};
-use causeway_types::{NamespaceName, NetworkName, NodeName};
+use causeway_types::{ConnectName, NamespaceName, NetworkName, NodeName};
 
 use crate::connect::{self, Part};
 use crate::scope::Scope;
-use crate::{balancer, common, gateway, interconnect, isolation, layer2, layer3, pods};
+use crate::{balancer, common, gateway, interconnect, isolation, layer2, layer3, pods, services};
 
-const ROOTS: [&str; 3] = ["cnc", "network", "zone"];
+const ROOTS: [&str; 4] = ["cnc", "network", "service", "zone"];
 const GROUP: &str = "Load_Balancer_Group";
 const BINDING: &str = "Static_MAC_Binding";
 
@@ -29,6 +29,7 @@ enum Slice<'a> {
     Group(&'a str),
     Bindings(&'a str),
     Connect(Part),
+    Service(ObjectKey, NetworkName),
 }
 
 impl<'a> Slice<'a> {
@@ -49,6 +50,10 @@ impl<'a> Slice<'a> {
             [GROUP, name] if !name.is_empty() => Self::Group(name),
             [BINDING, port, _, ..] => Self::Bindings(port),
             ["cnc", ..] => Self::Connect(Part::of(&parts)?),
+            ["service", namespace, service, name, _, ..] => {
+                let namespace = NamespaceName::new(namespace).ok()?;
+                Self::Service(ObjectKey { namespace, name: service.to_owned() }, network(name)?)
+            }
             _ => return None,
         })
     }
@@ -59,7 +64,7 @@ fn depth(path: &str) -> Option<usize> {
     let mut parts = path.split(':');
     match (parts.next(), parts.nth(1)) {
         (Some("zone" | BINDING), _) => Some(2),
-        (Some("network"), Some("node")) => Some(4),
+        (Some("network"), Some("node")) | (Some("service"), _) => Some(4),
         (Some("network"), Some("pod")) => Some(5),
         (Some("network"), _) => Some(3),
         (Some("cnc"), kind) => connect::depth(kind),
@@ -141,6 +146,38 @@ impl<'a> Northbound<'a> {
         self.of_network(name, |scope| pods::rows(self.0, scope, key, pod))
     }
 
+    /// A service that is not on the network goes from it, also while the network cannot be rendered.
+    fn service(&self, key: &ObjectKey, name: &NetworkName) -> Plan {
+        let zone = self.0;
+        if !zone.knows_services() {
+            return Plan::Hold("not all services and endpoints are known yet".into());
+        }
+        let Some(service) = zone.service(key) else { return Plan::Absent };
+        match zone.serving(&key.namespace, name) {
+            Serving::Yes => {}
+            Serving::No => return Plan::Absent,
+            Serving::Uncertain(reason) => return Plan::Hold(format!("service {key}: {reason}")),
+        }
+        // Connections of the network have its load balancers too.
+        if !name.is_default() && !zone.knows_connects() {
+            return Plan::Hold(format!("service {key}: not all ClusterNetworkConnects are known yet"));
+        }
+        self.of_network(name, |scope| services::rows(zone, scope, key, service))
+    }
+
+    /// The group of this name, of a network or of a connection.
+    fn group(&self, group: &str) -> Plan {
+        if let Some(connect) = group.strip_prefix("cnc_svc_").and_then(|name| ConnectName::new(name).ok()) {
+            return connect::group(self.0, &connect);
+        }
+        match self.network_of_group(group) {
+            Some(name) => {
+                self.of_network(name, |scope| Ok(balancer::group(scope, group).into_iter().collect()))
+            }
+            None => Plan::Absent,
+        }
+    }
+
     /// The network of a port `rtoe-GR_<prefix><node>`.
     fn network_of_port(&self, port: &str) -> Option<&'a NetworkName> {
         let prefix = port.strip_prefix("rtoe-GR_")?.strip_suffix(self.0.config().node.as_str())?;
@@ -168,12 +205,8 @@ impl<'a> Northbound<'a> {
             Slice::Node(name, node) => self.node(name, node),
             Slice::Pod(name, key) => self.pod(name, key),
             Slice::Connect(part) => connect::plan(self.0, part),
-            Slice::Group(group) => match self.network_of_group(group) {
-                Some(name) => {
-                    self.of_network(name, |scope| Ok(balancer::group(scope, group).into_iter().collect()))
-                }
-                None => Plan::Absent,
-            },
+            Slice::Service(key, name) => self.service(key, name),
+            Slice::Group(group) => self.group(group),
             Slice::Bindings(port) => match self.network_of_port(port) {
                 Some(name) => self.of_network(name, |scope| {
                     scope.gateway.map_or(Ok(Vec::new()), |g| gateway::mac_bindings(scope, g))
@@ -211,16 +244,23 @@ impl Planner for Northbound<'_> {
         if Slice::of(prefix).is_some() {
             return vec![prefix.into()];
         }
-        let rest = |root: &str| prefix.strip_prefix(root).and_then(|rest| rest.split_once(':'));
-        let slices: Vec<String> = match (rest("network:"), prefix.starts_with("cnc:")) {
-            (Some((name, _)), _) => {
+        let slices: Vec<String> = match prefix.split_once(':') {
+            Some(("network", rest)) if rest.contains(':') => {
+                let name = rest.split(':').next().unwrap_or_default();
                 NetworkName::new(name).map(|name| self.slices_of(&name)).unwrap_or_default()
             }
-            (None, true) => connect::slices(self.0, prefix),
-            (None, false) => {
+            Some(("cnc", _)) => connect::slices(self.0, prefix),
+            Some(("service", _)) => services::slices(self.0, prefix),
+            _ => {
                 let shared = [common::SLICE, isolation::SLICE].map(str::to_owned);
                 let networks = self.0.networks().flat_map(|name| self.slices_of(name));
-                shared.into_iter().chain(networks).chain(connect::slices(self.0, "")).collect()
+                let connects = connect::slices(self.0, "").into_iter();
+                shared
+                    .into_iter()
+                    .chain(networks)
+                    .chain(connects)
+                    .chain(services::slices(self.0, ""))
+                    .collect()
             }
         };
         slices.iter().filter(|slice| slice.starts_with(prefix)).map(Str::from).collect()
@@ -253,6 +293,7 @@ impl Planner for Northbound<'_> {
             Some(Slice::Pod(..)) => 20,
             Some(Slice::Group(_)) => 30,
             Some(Slice::Gateway(_) | Slice::Bindings(_)) => 40,
+            Some(Slice::Service(..)) => 45,
             Some(Slice::Node(..)) => 50,
             Some(Slice::Connect(part)) => part.priority(),
             None => 100,

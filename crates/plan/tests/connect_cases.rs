@@ -391,20 +391,6 @@ fn annotations_that_cannot_be_read() {
     assert!(held(&zone, "cnc:road:link:cluster_udn_orange:n1:").contains("192.168.1.0/25"));
 }
 
-/// Services alone would need guards against direct traffic, so such a connection touches no network.
-#[test]
-fn services_alone_touch_no_network() {
-    let mut zone = islands(Ip::V4);
-    let mut road = connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]);
-    zone.apply_connect(&road);
-    let spec = road.spec.as_mut().unwrap();
-    (spec.pods, spec.services) = (false, true);
-    let dirty = zone.apply_connect(&road);
-    assert_eq!((dirty.northbound, counts(&zone)), (vec!["cnc:road:".to_owned()], [1, 0, 0, 0]));
-    assert_eq!(said(&zone)[0].0, Reason::Unsupported);
-    assert_eq!(zone.problems()[&Subject::Connect(connect_name("road"))].reason, Reason::Unsupported);
-}
-
 /// The layout between two layouts has the ports of both; what the compact one has stays the same after it.
 #[test]
 fn both_is_transit_and_compact_at_once() {

@@ -5,7 +5,7 @@ mod support;
 
 use causeway_plan::{Northbound, Southbound};
 use support::check::{assert_golden, show};
-use support::{Ip, cluster, connected};
+use support::{COLOURS, Ip, cluster, connect, connected, granting, serve};
 
 fn check(topology: &str, prefixes: &[&str]) {
     for ip in Ip::ALL {
@@ -73,6 +73,30 @@ fn connections() {
                 &format!("connect-{topology}-{}", ip.name()),
                 &show(&Northbound::new(&zone), &["cnc:"]),
             );
+        }
+    }
+}
+
+#[test]
+fn services() {
+    for ip in Ip::ALL {
+        let mut zone = cluster(ip, None);
+        serve(&mut zone, ip);
+        let text = show(&Northbound::new(&zone), &["service:"]);
+        assert_golden(&format!("services-{}", ip.name()), &text);
+    }
+}
+
+#[test]
+fn connections_for_services() {
+    for topology in ["transit", "compact"] {
+        for (suffix, pods) in [("services", true), ("services-alone", false)] {
+            let mut zone = connected(Ip::Dual, topology);
+            serve(&mut zone, Ip::Dual);
+            zone.apply_connect(&granting(connect("road", topology, Ip::Dual, &COLOURS), pods, true));
+            let prefixes = ["cnc:", "service:ns1:", "service:ns2:", "Load_Balancer_Group:cnc_svc_"];
+            let text = show(&Northbound::new(&zone), &prefixes);
+            assert_golden(&format!("connect-{topology}-{suffix}"), &text);
         }
     }
 }

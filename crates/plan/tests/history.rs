@@ -5,12 +5,12 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_model::record::{Connect, Nad, Node, ObjectKey, Pod};
+use causeway_model::record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_model::zone::{Dirty, Render, Zone};
 use causeway_ovn::Str;
 use causeway_plan::host::host;
 use causeway_plan::{Northbound, Southbound};
-use causeway_types::{ConnectName, NodeName};
+use causeway_types::{ConnectName, NamespaceName, NodeName};
 use proptest::prelude::*;
 use support::ledger::Ledger;
 use support::server::{Databases, run};
@@ -26,6 +26,12 @@ enum Event {
     NoPod(ObjectKey),
     Connect(Connect),
     NoConnect(ConnectName),
+    Namespace(Namespace),
+    NoNamespace(NamespaceName),
+    Service(Service),
+    NoService(ObjectKey),
+    Slice(EndpointSlice),
+    NoSlice(ObjectKey),
     Tick,
 }
 
@@ -106,14 +112,16 @@ fn connects() -> impl Strategy<Value = Event> {
         ["layer3_1", "layer3_2", "layer2_3", "layer2_4", "layer3_7", "layer2_7", "layer3_9"];
     let owners = prop::sample::subsequence(OWNERS.to_vec(), 0..5);
     let topology = prop::sample::select(vec!["transit", "both", "compact"]);
-    (1..=2u8, topology, owners, 0..10u8).prop_map(|(n, topology, owners, kind)| {
-        let mut connect = connect(&format!("c{n}"), topology, Ip::V4, &owners);
+    let grants = prop::sample::select(vec![(true, false), (true, true), (false, true)]);
+    (1..=2u8, topology, owners, grants, 0..10u8).prop_map(|(n, topology, owners, (pods, services), kind)| {
+        let connect = connect(&format!("c{n}"), topology, Ip::V4, &owners);
+        let mut connect = granting(connect, pods, services);
         match kind {
             0 => return Event::NoConnect(connect.name),
             1 => connect = with_annotation(connect, "connect-topology", None),
             2 => connect = with_annotation(connect, "connect-router-tunnel-key", None),
             3 => connect = with_annotation(connect, "network-subnets", Some("{")),
-            4 => connect.spec.as_mut().unwrap().pods = false,
+            4 => connect = granting(connect, false, false),
             5 => connect.deleting = true,
             _ => {}
         }
@@ -121,9 +129,51 @@ fn connects() -> impl Strategy<Value = Event> {
     })
 }
 
+fn namespaces() -> impl Strategy<Value = Event> {
+    (prop::sample::select(vec!["ns1", "ns2"]), 0..3u8).prop_map(|(name, kind)| match kind {
+        0 => Event::NoNamespace(name.parse().unwrap()),
+        _ => Event::Namespace(namespace(name, kind == 1)),
+    })
+}
+
+fn services() -> impl Strategy<Value = Event> {
+    (prop::sample::select(vec!["ns1/a", "ns1/b", "ns2/a"]), 0..5u8).prop_map(|(name, kind)| {
+        let mut service = service(name, if kind == 1 { &[] } else { &["10.96.0.50"] });
+        match kind {
+            0 => return Event::NoService(service.key),
+            2 => service.local = true,
+            _ => {}
+        }
+        Event::Service(service)
+    })
+}
+
+/// Slices of any of the networks, with addresses inside and outside of them. A slice may change its service.
+fn slices() -> impl Strategy<Value = Event> {
+    const NETWORKS: [Option<&str>; 4] =
+        [None, Some("cluster_udn_a-b"), Some("cluster_udn_c"), Some("cluster_udn_d")];
+    let endpoints = prop::sample::select(vec!["10.20.0.5@n1", "203.203.0.7@n2", "203.204.0.7@n1"]);
+    let names = (prop::sample::select(vec!["ns1", "ns2"]), prop::sample::select(vec!["a", "b"]), 1..=3u8);
+    (names, prop::sample::select(NETWORKS.to_vec()), endpoints, 0..5u8).prop_map(
+        |((namespace, service, n), network, endpoint, kind)| {
+            let mut slice = slice(&format!("{namespace}/s{n}"), service, network, &[endpoint]);
+            match kind {
+                0 => return Event::NoSlice(slice.key),
+                1 => slice.endpoints[0].ready = false,
+                2 => slice.service = None,
+                _ => {}
+            }
+            Event::Slice(slice)
+        },
+    )
+}
+
 fn histories() -> impl Strategy<Value = Vec<Event>> {
-    let event = prop_oneof![3 => nodes(), 4 => nads(), 6 => pods(), 4 => connects(), 1 => Just(Event::Tick)];
-    prop::collection::vec(event, 1..60)
+    let event = prop_oneof![
+        3 => nodes(), 4 => nads(), 6 => pods(), 4 => connects(), 1 => Just(Event::Tick),
+        1 => namespaces(), 3 => services(), 4 => slices(),
+    ];
+    prop::collection::vec(event, 1..80)
 }
 
 /// A zone, what its databases have, and the objects that there are.
@@ -135,6 +185,9 @@ struct World {
     nads: BTreeMap<ObjectKey, Nad>,
     pods: BTreeMap<ObjectKey, Pod>,
     connects: BTreeMap<ConnectName, Connect>,
+    namespaces: BTreeMap<NamespaceName, Namespace>,
+    services: BTreeMap<ObjectKey, Service>,
+    slices: BTreeMap<ObjectKey, EndpointSlice>,
     now: u64,
 }
 
@@ -150,6 +203,9 @@ impl World {
             nads: BTreeMap::new(),
             pods: BTreeMap::new(),
             connects: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+            services: BTreeMap::new(),
+            slices: BTreeMap::new(),
             now: 0,
         };
         world.look(&Dirty::everything());
@@ -163,7 +219,14 @@ impl World {
 
     fn happen(&mut self, event: &Event) -> Dirty {
         let before = host(&self.zone);
-        let dirty = match event {
+        let dirty = self.tell(event);
+        assert!(dirty.host || host(&self.zone) == before, "the host's plan differs after {event:?}");
+        self.look(&dirty);
+        dirty
+    }
+
+    fn tell(&mut self, event: &Event) -> Dirty {
+        match event {
             Event::Node(node) => {
                 self.nodes.insert(node.name.clone(), node.clone());
                 self.zone.apply_node(node)
@@ -200,15 +263,46 @@ impl World {
                 self.now += 40;
                 self.zone.tick(self.now)
             }
-        };
-        assert!(dirty.host || host(&self.zone) == before, "the host's plan differs after {event:?}");
-        self.look(&dirty);
-        dirty
+            other => self.tell_of_services(other),
+        }
+    }
+
+    fn tell_of_services(&mut self, event: &Event) -> Dirty {
+        match event {
+            Event::Namespace(namespace) => {
+                self.namespaces.insert(namespace.name.clone(), namespace.clone());
+                self.zone.apply_namespace(namespace)
+            }
+            Event::NoNamespace(name) => {
+                self.namespaces.remove(name);
+                self.zone.delete_namespace(name)
+            }
+            Event::Service(service) => {
+                self.services.insert(service.key.clone(), service.clone());
+                self.zone.apply_service(service)
+            }
+            Event::NoService(key) => {
+                self.services.remove(key);
+                self.zone.delete_service(key)
+            }
+            Event::Slice(slice) => {
+                self.slices.insert(slice.key.clone(), slice.clone());
+                self.zone.apply_endpoint_slice(slice)
+            }
+            Event::NoSlice(key) => {
+                self.slices.remove(key);
+                self.zone.delete_endpoint_slice(key)
+            }
+            _ => unreachable!("told already"),
+        }
     }
 
     /// The same objects, told to a zone that has seen nothing else.
     fn afresh(&self) -> World {
         let mut fresh = World::new(Render::All);
+        self.slices.values().for_each(|slice| drop(fresh.zone.apply_endpoint_slice(slice)));
+        self.services.values().for_each(|service| drop(fresh.zone.apply_service(service)));
+        self.namespaces.values().for_each(|namespace| drop(fresh.zone.apply_namespace(namespace)));
         self.connects.values().for_each(|connect| drop(fresh.zone.apply_connect(connect)));
         self.pods.values().for_each(|pod| drop(fresh.zone.apply_pod(pod)));
         self.nads.values().for_each(|nad| drop(fresh.zone.apply_nad(nad)));
@@ -240,7 +334,8 @@ proptest! {
         prop_assert_eq!(world.zone.problems(), fresh.zone.problems());
         prop_assert_eq!(world.zone.connect_reports(), fresh.zone.connect_reports());
         let held_north = held([&world.north, &fresh.north]);
-        prop_assert_eq!(world.north.certain(&held_north), fresh.north.certain(&held_north));
+        let (ours, theirs) = (world.north.certain(&held_north), fresh.north.certain(&held_north));
+        prop_assert_eq!(Ledger::difference(&ours, &theirs), Vec::<String>::new());
         prop_assert_eq!(&world.south, &fresh.south);
     }
 }
@@ -256,7 +351,8 @@ proptest! {
             world.happen(event);
             let (north, south) = (world.north.clone(), world.south.clone());
             world.look(&Dirty::everything());
-            prop_assert_eq!(&world.north.rows, &north.rows, "after {:?}", event);
+            let missed = Ledger::difference(&world.north.rows, &north.rows);
+            prop_assert_eq!(missed, Vec::<String>::new(), "after {:?}", event);
             prop_assert_eq!(&world.south.rows, &south.rows, "after {:?}", event);
         }
     }

@@ -226,6 +226,11 @@ impl ConnectNames {
         format!("connect-router-{}", self.connect)
     }
 
+    /// Load balancers of all services that the connection makes reachable.
+    pub fn service_lb_group(&self) -> String {
+        format!("cnc_svc_{}", self.connect)
+    }
+
     /// The connect router's port to a network: per node for layer3, one for layer2.
     pub fn router_to_network(&self, network: &NetworkName, node: Option<&NodeName>) -> String {
         match node {

@@ -48,15 +48,19 @@ pub struct Place {
 }
 
 impl ConnectInfo {
-    /// Whether anything is rendered on the connected networks. Services alone need guards against direct traffic between
-    /// pods; until those are planned such a connection touches no network. This is the one place that says so.
+    /// Whether anything is rendered on the connected networks.
     pub fn touches_networks(&self) -> bool {
-        self.pods
+        self.pods || self.services
     }
 
     /// Whether there is anybody to reach: a network alone gets its link, but no routes and no policies.
     pub fn joins(&self) -> bool {
         self.touches_networks() && self.places.len() > 1
+    }
+
+    /// Whether direct traffic between pods must be kept off the roads: services alone are granted.
+    pub fn needs_guards(&self) -> bool {
+        self.joins() && !self.pods
     }
 
     /// Whether a link that is the same on every node carries the traffic.
@@ -66,7 +70,7 @@ impl ConnectInfo {
 
     /// The families in which networks have places.
     pub fn families(&self) -> Families {
-        self.places.values().flatten().flat_map(|place| place.blocks.iter().map(Cidr::family)).collect()
+        self.places.values().flatten().flat_map(|place| place.families().iter()).collect()
     }
 
     /// The last of the blocks of which each node has a link, if there are any.
@@ -77,13 +81,6 @@ impl ConnectInfo {
 
     /// What is not rendered of it, as far as that follows from the object alone.
     pub(super) fn problem(&self) -> Option<Problem> {
-        if !self.touches_networks() {
-            let message = format!(
-                "ClusterNetworkConnect {}: services without pods are not rendered by this version: add PodNetwork",
-                self.name
-            );
-            return Some(Problem::new(Reason::Unsupported, message));
-        }
         let unusable = |(id, place): (&NetworkId, &Result<Place, String>)| {
             place.as_ref().err().map(|error| format!("network with id {id}: {error}"))
         };
@@ -97,6 +94,11 @@ impl Place {
     /// The number of the block, and that of the slice in it where it is one: what an allocator knows it by.
     pub fn position(&self) -> (u32, Option<u32>) {
         (self.index, (self.topology == Topology::Layer2).then_some(self.slot))
+    }
+
+    /// The families of its blocks.
+    pub fn families(&self) -> Families {
+        Families::of(&self.blocks)
     }
 
     /// The links of a node, or those that are the same on every node, IPv4 first; only of these families.

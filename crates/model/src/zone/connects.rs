@@ -127,9 +127,8 @@ impl Zone {
         if !std::mem::take(&mut self.connects.awaited) {
             return Dirty::default();
         }
-        // Whose peers use a network is known only now, too.
-        let prefix = if self.usage.counts() { String::new() } else { paths::CONNECTS.to_owned() };
-        Dirty { northbound: vec![prefix], ..Dirty::default() }
+        // Whose peers use a network, and who has its load balancers, is known only now, too.
+        Dirty { northbound: vec![String::new()], ..Dirty::default() }
     }
 
     /// Whether all connections are known.
@@ -331,8 +330,9 @@ impl Zone {
                     self.dirty_place(info, id, &mut dirty);
                 }
             }
-            None => dirty.northbound.push(paths::connect(name)),
+            None => dirty.northbound.extend([paths::connect(name), paths::connect_group(name)]),
         }
+        self.dirty_granted(old.as_ref().and_then(Entry::info), new.and_then(Entry::info), &mut dirty);
         if before != after {
             let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
             self.dirty_uses(names.collect(), &mut dirty);
@@ -359,6 +359,7 @@ impl Zone {
             let info = self.connects.entries.get(&name).and_then(Entry::info);
             let shape = self.shape(info);
             info.into_iter().for_each(|info| self.dirty_member(info, network, dirty));
+            info.into_iter().for_each(|info| self.dirty_grants(info, dirty));
             let Some(entry) = self.connects.entries.get_mut(&name) else { continue };
             if entry.shape != shape {
                 entry.shape = shape;
@@ -382,9 +383,12 @@ impl Zone {
 
     fn dirty_place(&self, info: &ConnectInfo, id: NetworkId, dirty: &mut Dirty) {
         let mut networks = self.networks.with_id(id).peekable();
+        // The families of the sets are those of all places, also of networks that are not known here.
         if networks.peek().is_none() && info.is_compact() {
-            // The families of the set are those of all places, also of networks that are not known here.
             dirty.northbound.push(paths::connect_set(&info.name));
+        }
+        if networks.peek().is_none() && info.needs_guards() {
+            dirty.northbound.push(paths::guarded_set(&info.name));
         }
         networks.for_each(|network| self.dirty_member(info, network, dirty));
     }
@@ -398,6 +402,7 @@ impl Zone {
             paths::policies(name, network),
             paths::steering(name, network),
         ]);
+        self.dirty_service_parts(info, network, dirty);
         if info.is_compact() {
             dirty.northbound.push(paths::connect_set(name));
         } else {

@@ -7,6 +7,7 @@
 mod connect;
 mod connects;
 mod events;
+mod grants;
 mod nad;
 mod network;
 mod networks;

@@ -2,7 +2,7 @@
 //!
 //! Names of networks, nodes, namespaces, pods, services and connections hold neither `:` nor `%`, so none of them needs an escape here.
 
-use causeway_types::{ConnectName, NamespaceName, NetworkName, NetworkNames, NodeName};
+use causeway_types::{ConnectName, ConnectNames, NamespaceName, NetworkName, NetworkNames, NodeName};
 
 use crate::record::ObjectKey;
 
@@ -47,9 +47,6 @@ pub fn mac_bindings(names: &NetworkNames, node: &NodeName) -> String {
     format!("Static_MAC_Binding:{}:", names.gateway_to_external(node))
 }
 
-/// Everything of all connections.
-pub const CONNECTS: &str = "cnc:";
-
 /// Everything of a connection.
 pub fn connect(connect: &ConnectName) -> String {
     format!("cnc:{connect}:")
@@ -63,6 +60,21 @@ pub fn connect_router(connect: &ConnectName) -> String {
 /// The addresses of all networks of a connection.
 pub fn connect_set(connect: &ConnectName) -> String {
     format!("cnc:{connect}:set:")
+}
+
+/// The group of load balancers of a connection's services; a whole path.
+pub fn connect_group(connect: &ConnectName) -> String {
+    balancer_group(&ConnectNames::new(connect.clone()).service_lb_group())
+}
+
+/// The addresses that guards of a connection keep direct traffic from.
+pub fn guarded_set(connect: &ConnectName) -> String {
+    format!("cnc:{connect}:guarded:")
+}
+
+/// What keeps direct traffic of a network from the other networks of a connection.
+pub fn guards(connect: &ConnectName, network: &NetworkName) -> String {
+    format!("cnc:{connect}:guard:{network}:")
 }
 
 /// Links of a network in a connection that belong to one node each.

@@ -9,7 +9,7 @@ use causeway_ovn::{Planned, Str, reference};
 use causeway_types::{ConnectTopology, Family, Link, NodeId, NodeName};
 use ipnet::IpNet;
 
-use super::{OwnPort, Road, at, owner};
+use super::{OwnPort, Road, at, guard, owner};
 use crate::common::copp;
 use crate::row::{Map, Route, mac_of, map, router as router_of, set, with};
 use crate::scope::Result;
@@ -108,7 +108,8 @@ impl<'a> Ends<'a> {
             ..Default::default()
         };
         let router = router_of(self.road.name());
-        Planned::new(self.at(&["peer"]), row).within::<nb::LogicalRouter>(&router, "ports")
+        let peer = Planned::new(self.at(&["peer"]), row).within::<nb::LogicalRouter>(&router, "ports");
+        guard::guarded(self.road, peer)
     }
 
     /// The connect router's routes to these subnets. With nobody to come from there are none.

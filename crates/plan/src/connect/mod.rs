@@ -10,8 +10,9 @@
 //! ```
 //! Owns the paths `cnc:…`. Each connection is planned for itself: what two of them grant to the same networks is there
 //! twice, and stays when one of them goes. Nothing is passed on: a policy sends only what enters a network's router from
-//! its own pods.
+//! its own pods. Where services alone are granted, guards on the networks' switches keep everything else off the roads.
 
+mod guard;
 mod link;
 mod steering;
 
@@ -19,16 +20,20 @@ use causeway_api::crd::Topology;
 use causeway_model::zone::{
     Active, ConnectInfo, Connecting, Here, Membership, Place, Rendering, Use, Zone, paths,
 };
+use causeway_ovn::declare::Phase;
+use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Str, path};
 use causeway_types::{ConnectName, NetworkName, NodeName, PortKey};
 
-use crate::row::{Map, map};
+use crate::row::{Map, map, switch};
 use crate::scope::Result;
 
 /// A slice of a connection.
 pub(crate) enum Part {
     Router(ConnectName),
     Set(ConnectName),
+    GuardedSet(ConnectName),
+    Guards(ConnectName, NetworkName),
     Link(ConnectName, NetworkName, NodeName),
     Network(ConnectName, NetworkName),
     Policy(ConnectName, NetworkName, NetworkName),
@@ -53,6 +58,8 @@ impl Part {
         Some(match rest {
             ["router"] => Self::Router(connect),
             ["set", _, ..] => Self::Set(connect),
+            ["guarded", _, ..] => Self::GuardedSet(connect),
+            ["guard", name, _, ..] => Self::Guards(connect, network(name)?),
             ["link", name, node, _, ..] => Self::Link(connect, network(name)?, NodeName::new(*node).ok()?),
             ["network", name, _, ..] => Self::Network(connect, network(name)?),
             ["policy", from, to, _, ..] => Self::Policy(connect, network(from)?, network(to)?),
@@ -61,10 +68,12 @@ impl Part {
         })
     }
 
-    /// The router first, policies last.
+    /// The router first, then guards, policies last.
     pub(crate) fn priority(&self) -> u8 {
         match self {
             Self::Router(_) => 10,
+            Self::GuardedSet(_) => 52,
+            Self::Guards(..) => 55,
             Self::Network(..) | Self::Set(_) => 60,
             Self::Link(..) => 65,
             Self::Policy(..) | Self::Steering(..) => 70,
@@ -76,8 +85,8 @@ impl Part {
 pub(crate) fn depth(kind: Option<&str>) -> Option<usize> {
     match kind {
         Some("link" | "policy") => Some(5),
-        Some("network" | "steer") => Some(4),
-        Some("set") => Some(3),
+        Some("network" | "steer" | "guard") => Some(4),
+        Some("set" | "guarded") => Some(3),
         _ => None,
     }
 }
@@ -180,11 +189,19 @@ pub(crate) fn plan(zone: &Zone, part: &Part) -> Plan {
     let planned = match part {
         Part::Router(connect) => settled(zone, connect).map(|info| Plan::Rows(vec![link::router(info)])),
         Part::Set(connect) => settled(zone, connect).map(|info| steering::sets(zone, info)),
+        Part::GuardedSet(connect) => settled(zone, connect).map(|info| guard::sets(zone, info)),
+        Part::Guards(connect, network) => road(zone, connect, network).map(|road| guard::rows(&road)),
         Part::Link(connect, network, node) => road(zone, connect, network).map(|road| of_node(&road, node)),
         Part::Network(connect, network) => road(zone, connect, network).map(|road| {
             if road.has_network_link() { plan_of(link::of_network(&road)) } else { Plan::Absent }
         }),
-        Part::Policy(connect, from, to) => road(zone, connect, from).map(|road| steering::policy(&road, to)),
+        Part::Policy(connect, from, to) => settled(zone, connect).and_then(|info| {
+            // Nobody can be kept from addresses that are not known, so nothing leads there.
+            if info.needs_guards() && zone.active(to).is_none() {
+                return Err(Plan::Absent);
+            }
+            Road::of(zone, info, from).map(|road| steering::policy(&road, to))
+        }),
         Part::Steering(connect, network) => road(zone, connect, network).map(|road| steering::to_all(&road)),
     };
     planned.unwrap_or_else(|plan| plan)
@@ -204,6 +221,30 @@ fn plan_of(rows: Result<Vec<Planned>>) -> Plan {
         Ok(rows) => Plan::Rows(rows),
         Err(reason) => Plan::Hold(reason),
     }
+}
+
+/// The group of load balancers of all services that a connection makes reachable, on the switch of each of its networks.
+/// A switch that is not there, since its network cannot be rendered, keeps the group from nobody else.
+pub(crate) fn group(zone: &Zone, connect: &ConnectName) -> Plan {
+    let info = match settled(zone, connect) {
+        Ok(info) if info.services => info,
+        Ok(_) => return Plan::Absent,
+        Err(plan) => return plan,
+    };
+    let row = nb::LoadBalancerGroup { name: info.names.service_lb_group().into(), ..Default::default() };
+    let mut planned = Planned::new(paths::connect_group(&info.name), row).in_phase(Phase::Port);
+    for network in zone.members(info) {
+        match zone.rendering(network) {
+            Some(Rendering::Rendered(_)) => {
+                planned = planned.within::<nb::LogicalSwitch>(&switch(network), "load_balancer_group");
+            }
+            Some(Rendering::Unknown) => {
+                return Plan::Hold(format!("network {network}: whether it is used here is not known yet"));
+            }
+            None | Some(Rendering::Unused | Rendering::Broken(_)) => {}
+        }
+    }
+    Plan::Rows(vec![planned])
 }
 
 /// A layer3 network's link of one node, this one or another.
@@ -251,6 +292,8 @@ fn slices_of(zone: &Zone, connect: &ConnectName, only: Option<&NetworkName>) -> 
     let mut slices = vec![router];
     if info.touches_networks() {
         slices.push(paths::connect_set(connect));
+        slices.extend(info.services.then(|| paths::connect_group(&info.name)));
+        slices.extend(info.needs_guards().then(|| paths::guarded_set(connect)));
         match only {
             Some(network) => slices.extend(slices_of_network(zone, info, network)),
             None => {
@@ -269,6 +312,7 @@ fn slices_of_network(zone: &Zone, info: &ConnectInfo, network: &NetworkName) -> 
         Err(_) => return Vec::new(),
     };
     let mut slices = Vec::new();
+    slices.extend(info.needs_guards().then(|| paths::guards(connect, network)));
     if road.has_network_link() {
         slices.push(paths::network_link(connect, network));
     }

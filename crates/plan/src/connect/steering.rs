@@ -11,27 +11,27 @@ use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Str};
 use causeway_types::{Cidr, Family, NetworkName, hashed_name};
 
-use super::{CONTROLLER, Road, at, link, owner, plan_of};
+use super::{CONTROLLER, Road, at, guard, link, owner, plan_of};
 use crate::row::{router, set, with};
 use crate::scope::Result;
 
 const PRIORITY: i64 = 9001;
 
-fn short(family: Family) -> &'static str {
+pub(super) fn short(family: Family) -> &'static str {
     match family {
         Family::Ipv4 => "v4",
         Family::Ipv6 => "v6",
     }
 }
 
-fn field(family: Family) -> &'static str {
+pub(super) fn field(family: Family) -> &'static str {
     match family {
         Family::Ipv4 => "ip4.dst",
         Family::Ipv6 => "ip6.dst",
     }
 }
 
-fn subnets(net: &Active, family: Family) -> &[Cidr] {
+pub(super) fn subnets(net: &Active, family: Family) -> &[Cidr] {
     net.legs.iter().find(|leg| leg.family == family).map(|leg| leg.subnets.as_slice()).unwrap_or_default()
 }
 
@@ -103,7 +103,8 @@ fn row(road: &Road<'_>, family: Family, path: Str, next_hop: IpAddr, matches: &s
         external_ids: with(road.ids(), [("ip-family", short(family))]),
         ..Default::default()
     };
-    Planned::new(path, row).within::<nb::LogicalRouter>(&router(road.name()), "policies")
+    let policy = Planned::new(path, row).within::<nb::LogicalRouter>(&router(road.name()), "policies");
+    guard::guarded(road, policy)
 }
 
 fn set_name(info: &ConnectInfo, family: Family) -> String {

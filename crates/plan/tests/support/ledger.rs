@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_ovn::{Plan, Planned, Planner, Str};
 
+type Rows = BTreeMap<(&'static str, Str), Planned>;
+
 /// Rows by table and path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
-    pub rows: BTreeMap<(&'static str, Str), Planned>,
+    pub rows: Rows,
     pub held: BTreeSet<Str>,
 }
 
@@ -41,8 +43,15 @@ impl Ledger {
         }
     }
 
+    /// The rows in which two differ, as lines to read.
+    pub fn difference(these: &Rows, those: &Rows) -> Vec<String> {
+        let keys: BTreeSet<_> = these.keys().chain(those.keys()).collect();
+        let differing = keys.into_iter().filter(|key| these.get(*key) != those.get(*key));
+        differing.map(|key| format!("{key:?}: {:?} / {:?}", these.get(key), those.get(key))).collect()
+    }
+
     /// Rows outside of slices that are held.
-    pub fn certain(&self, held: &BTreeSet<Str>) -> BTreeMap<(&'static str, Str), Planned> {
+    pub fn certain(&self, held: &BTreeSet<Str>) -> Rows {
         let certain = |path: &str| !held.iter().any(|slice| covers(slice, path));
         self.rows.iter().filter(|((_, path), _)| certain(path)).map(|(k, v)| (k.clone(), v.clone())).collect()
     }

@@ -10,10 +10,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use causeway_api::intent::ClusterConfig;
-use causeway_model::record::{Connect, Nad, Node, ObjectKey, Pod};
+use causeway_model::record::{
+    Connect, Endpoint, EndpointPort, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Protocol, Service,
+    ServicePort,
+};
 use causeway_model::zone::{DefaultService, Zone, ZoneConfig};
 use causeway_ovn::{Plan, Planned, Planner};
-use causeway_types::{Cidr, ConnectName, NodeId, NodeName};
+use causeway_types::{Cidr, ConnectName, ConnectSubnet, Family, NodeId, NodeName};
 use serde_json::{Value, json};
 
 /// Which IP families a cluster and its networks have.
@@ -198,6 +201,26 @@ pub fn with_annotation(mut connect: Connect, key: &str, text: Option<&str>) -> C
     connect
 }
 
+/// The connection with other grants.
+pub fn granting(mut connect: Connect, pods: bool, services: bool) -> Connect {
+    let spec = connect.spec.as_mut().unwrap();
+    (spec.pods, spec.services) = (pods, services);
+    connect
+}
+
+/// A connection of its own addresses and key, beside one by [`connect`].
+pub fn second(mut connect: Connect) -> Connect {
+    let moved = [("16715790", "16715791"), ("192.168", "192.169"), ("fd01", "fd02")];
+    for text in connect.annotations.values_mut() {
+        *text = moved.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to));
+    }
+    connect.spec.as_mut().unwrap().subnets = vec![
+        ConnectSubnet::new("192.169.0.0/16".parse().unwrap(), 24).unwrap(),
+        ConnectSubnet::new("fd02::/64".parse().unwrap(), 96).unwrap(),
+    ];
+    connect
+}
+
 /// The owners of `blue`, `orange` and `green`, in the order of their blocks.
 pub const COLOURS: [&str; 3] = ["layer3_1", "layer3_2", "layer2_5"];
 
@@ -376,4 +399,86 @@ pub fn table(planner: &dyn Planner, prefix: &str, table: &str, columns: &[&str])
         .collect();
     lines.sort();
     lines
+}
+
+/// A namespace, which demands a primary network of its own or does not.
+pub fn namespace(name: &str, demands: bool) -> Namespace {
+    let label = "k8s.ovn.org/primary-user-defined-network";
+    let labels = demands.then(|| (label.to_owned(), String::new())).into_iter().collect();
+    Namespace { name: name.parse().unwrap(), labels, deleting: false }
+}
+
+/// A service with port 80/TCP at these addresses.
+pub fn service(service: &str, addresses: &[&str]) -> Service {
+    let (namespace, name) = service.split_once('/').unwrap();
+    Service {
+        key: key(namespace, name),
+        cluster_ips: addresses.iter().map(|address| address.parse().unwrap()).collect(),
+        ports: vec![service_port("", Protocol::Tcp, 80)],
+        local: false,
+        publish_not_ready: false,
+        affinity: None,
+    }
+}
+
+pub fn service_port(name: &str, protocol: Protocol, port: u16) -> ServicePort {
+    ServicePort { name: name.into(), protocol, port }
+}
+
+/// Ready endpoints `address@node` of a service at port 8080/TCP, on a network other than the default one.
+pub fn slice(slice: &str, service: &str, network: Option<&str>, endpoints: &[&str]) -> EndpointSlice {
+    let (namespace, name) = slice.split_once('/').unwrap();
+    let endpoint = |text: &&str| {
+        let (address, node) = text.split_once('@').unwrap();
+        Endpoint {
+            addresses: vec![address.parse().unwrap()],
+            ready: true,
+            serving: true,
+            terminating: false,
+            node: Some(node_name(node)),
+        }
+    };
+    let endpoints: Vec<Endpoint> = endpoints.iter().map(endpoint).collect();
+    let first = endpoints.first().map_or(Family::Ipv4, |one| Family::of(&one.addresses[0]));
+    EndpointSlice {
+        key: key(namespace, name),
+        service: Some(service.into()),
+        mirror: network.map(|name| name.parse().unwrap()),
+        family: first,
+        ports: vec![EndpointPort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }],
+        endpoints,
+    }
+}
+
+/// Services of the default network and of the three coloured ones: `web` with targets on both nodes, `agent` with targets
+/// on the client's node only, `api` with a target outside of the network.
+pub fn serve(zone: &mut Zone, ip: Ip) {
+    let own: [(&str, Option<&str>, [&str; 2], [&str; 2]); 4] = [
+        ("ns0", None, ["10.244.0.3", "10.244.1.7"], ["fd00:10:244::3", "fd00:10:244:1::7"]),
+        ("ns1", Some("cluster_udn_blue"), ["10.20.0.5", "10.20.1.7"], ["fd20::5", "fd20:0:0:1::7"]),
+        (
+            "ns2",
+            Some("cluster_udn_green"),
+            ["203.203.0.8", "203.203.0.9"],
+            ["2010:100:200::8", "2010:100:200::9"],
+        ),
+        ("ns4", Some("cluster_udn_orange"), ["10.30.0.6", "10.30.1.9"], ["fd30::6", "fd30:0:0:1::9"]),
+    ];
+    for (n, (namespace, network, four, six)) in own.into_iter().enumerate() {
+        for (name, number) in [("web", 50), ("agent", 60), ("api", 70)] {
+            let (vip4, vip6) = (format!("10.96.{n}.{number}"), format!("fd00:10:96::{n}:{number}"));
+            let mut of_name = service(&format!("{namespace}/{name}"), &ip.pick(vip4.as_str(), vip6.as_str()));
+            of_name.local = name == "agent";
+            zone.apply_service(&of_name);
+            for (family, [here, there], host) in
+                ip.pick((4, four, "172.18.0.3"), (6, six, "fc00:f853:ccd:e793::3"))
+            {
+                let second = if name == "api" { host } else { there };
+                let endpoints = [format!("{here}@n1"), format!("{second}@n2")];
+                let endpoints = endpoints.each_ref().map(String::as_str);
+                let at = format!("{namespace}/{name}-{family}");
+                zone.apply_endpoint_slice(&slice(&at, name, network, &endpoints));
+            }
+        }
+    }
 }

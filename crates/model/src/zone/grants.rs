@@ -1,0 +1,91 @@
+//! What follows from a connection outside of its own rows: services join its group, and guards of other connections let
+//! pass what it grants.
+
+use std::collections::BTreeSet;
+
+use causeway_types::{Cidr, NetworkId, NetworkName, SubnetIndex};
+
+use super::connect::ConnectInfo;
+use super::{Dirty, Zone, paths};
+
+impl Zone {
+    /// The connections that make the services of a network reachable from others.
+    pub fn service_connects(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectInfo> {
+        self.connects_of(network).filter(|info| info.services)
+    }
+
+    /// The pod subnets that pods of a network may reach directly, whatever this connection says: its own, and those of
+    /// networks that another connection connects it with for pods. A network that grows into addresses of another member
+    /// of this connection does not open the way to that member.
+    pub fn granted(&self, connect: &ConnectInfo, network: &NetworkName) -> BTreeSet<Cidr> {
+        let mut owners: SubnetIndex<BTreeSet<&NetworkName>> = SubnetIndex::new();
+        for (member, subnet) in self.members(connect).flat_map(|member| self.pod_subnets(member)) {
+            match owners.get_mut(&subnet) {
+                Some(names) => drop(names.insert(member)),
+                None => drop(owners.insert(subnet, BTreeSet::from([member]))),
+            }
+        }
+        let is_free = |peer: &NetworkName, subnet: &Cidr| {
+            owners.overlapping(subnet).all(|(_, names)| names.iter().all(|name| *name == peer))
+        };
+        let peers = self.pod_connects(network).flat_map(|info| self.members(info)).chain([network]);
+        let subnets = peers.flat_map(|peer| self.pod_subnets(peer));
+        subnets.filter(|(peer, subnet)| is_free(peer, subnet)).map(|(_, subnet)| subnet).collect()
+    }
+
+    fn pod_subnets<'a>(&'a self, network: &'a NetworkName) -> impl Iterator<Item = (&'a NetworkName, Cidr)> {
+        let legs = self.active(network).into_iter().flat_map(|net| &net.legs);
+        legs.flat_map(move |leg| leg.subnets.iter().map(move |subnet| (network, *subnet)))
+    }
+
+    /// The connections by which pods of a network reach pods of others.
+    fn pod_connects(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectInfo> {
+        self.connects_of(network).filter(|info| info.pods && info.joins())
+    }
+
+    /// A connection has changed. What only its own rows follow from is somebody else's to name.
+    pub(super) fn dirty_granted(
+        &self,
+        old: Option<&ConnectInfo>,
+        new: Option<&ConnectInfo>,
+        dirty: &mut Dirty,
+    ) {
+        let ids = |info: Option<&ConnectInfo>, grants: fn(&ConnectInfo) -> bool| -> BTreeSet<NetworkId> {
+            let granting = info.filter(|info| grants(info));
+            granting.into_iter().flat_map(|info| info.places.keys().copied()).collect()
+        };
+        let (before, after) = (ids(old, |info| info.services), ids(new, |info| info.services));
+        for network in before.symmetric_difference(&after).flat_map(|id| self.networks.with_id(*id)) {
+            self.dirty_services_on(network, dirty);
+        }
+        let for_pods = |info: &ConnectInfo| info.pods && info.joins();
+        let (before, after) = (ids(old, for_pods), ids(new, for_pods));
+        if before != after {
+            let concerned = before.union(&after).flat_map(|id| self.networks.with_id(*id));
+            concerned.for_each(|network| self.dirty_guards(network, dirty));
+        }
+    }
+
+    /// A network of a connection has changed: guards of the others know its subnets, if these are granted.
+    pub(super) fn dirty_grants(&self, info: &ConnectInfo, dirty: &mut Dirty) {
+        if info.pods {
+            self.members(info).for_each(|network| self.dirty_guards(network, dirty));
+        }
+    }
+
+    fn dirty_guards(&self, network: &NetworkName, dirty: &mut Dirty) {
+        for info in self.connects_of(network).filter(|info| info.needs_guards()) {
+            dirty.northbound.push(paths::guards(&info.name, network));
+        }
+    }
+
+    /// What a connection has for services that follows from one of its networks.
+    pub(super) fn dirty_service_parts(&self, info: &ConnectInfo, network: &NetworkName, dirty: &mut Dirty) {
+        if info.services {
+            dirty.northbound.push(paths::connect_group(&info.name));
+        }
+        if info.needs_guards() {
+            dirty.northbound.extend([paths::guarded_set(&info.name), paths::guards(&info.name, network)]);
+        }
+    }
+}

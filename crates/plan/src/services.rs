@@ -1,0 +1,180 @@
+//! Services: the load balancers of a service on one of its networks.
+//!
+//! Owns the paths `service:…`. A load balancer with the same targets on every node is in the group of all of the network's
+//! switches and gateway routers; one whose targets differ from node to node is in the group of this node's switch. Both
+//! are also in the group of each connection that makes the network's services reachable. A port without targets has a
+//! load balancer, too: clients are told at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use causeway_model::record::ObjectKey;
+use causeway_model::zone::{
+    Active, EndpointInfo, Protocol, Rendering, ServiceInfo, ServicePort, SliceInfo, Zone, paths,
+};
+use causeway_ovn::generated::nb;
+use causeway_ovn::{Planned, Str, path};
+use causeway_types::{Family, MasqueradeRole, NamespaceName, masquerade_address};
+
+use crate::row::{Map, map, role_ids, set, with};
+use crate::scope::{Result, Scope};
+
+/// The longest affinity that Kubernetes has; OVN keeps none that long, so there the client's address chooses.
+const LONGEST_AFFINITY: u32 = 86_400;
+
+/// Where a load balancer is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Reach {
+    /// The same everywhere.
+    Cluster,
+    /// This node's switch.
+    NodeSwitch,
+}
+
+type Vips = BTreeMap<SocketAddr, BTreeSet<SocketAddr>>;
+
+/// A service on a network.
+struct Served<'a> {
+    zone: &'a Zone,
+    scope: &'a Scope<'a>,
+    key: &'a ObjectKey,
+    service: &'a ServiceInfo,
+    slices: Vec<&'a SliceInfo>,
+}
+
+/// The load balancers of a service on a network, one for each protocol and reach.
+pub(crate) fn rows(
+    zone: &Zone,
+    scope: &Scope<'_>,
+    key: &ObjectKey,
+    service: &ServiceInfo,
+) -> Result<Vec<Planned>> {
+    let slices = zone.endpoints(key, scope.name()).collect();
+    let served = Served { zone, scope, key, service, slices };
+    let mut balancers: BTreeMap<(Protocol, Reach), Vips> = BTreeMap::new();
+    for port in &service.ports {
+        let (reach, vips) = served.vips(port);
+        balancers.entry((port.protocol, reach)).or_default().extend(vips);
+    }
+    balancers.into_iter().map(|((protocol, reach), vips)| served.row(protocol, reach, &vips)).collect()
+}
+
+impl Served<'_> {
+    /// The addresses of a port with their targets, and where they are served.
+    fn vips(&self, port: &ServicePort) -> (Reach, Vips) {
+        let target = |address: &IpAddr| {
+            let targets = self.targets(port, Family::of(address));
+            (SocketAddr::new(*address, port.port), targets)
+        };
+        let vips: Vips = self.service.addresses.iter().map(target).collect();
+        // What leaves the network leaves each node by another way.
+        let leaves = vips.values().flatten().any(|target| !has_address(self.scope.net, target.ip()));
+        let reach = if self.service.local || leaves { Reach::NodeSwitch } else { Reach::Cluster };
+        (reach, vips)
+    }
+
+    /// Ready endpoints; if there are none, those that serve while they go.
+    fn targets(&self, port: &ServicePort, family: Family) -> BTreeSet<SocketAddr> {
+        let ready = self.endpoints(port, family, |one| one.ready || self.service.publish_not_ready);
+        if ready.is_empty() { self.endpoints(port, family, |one| one.draining) } else { ready }
+    }
+
+    fn endpoints(
+        &self,
+        port: &ServicePort,
+        family: Family,
+        serves: impl Fn(&EndpointInfo) -> bool,
+    ) -> BTreeSet<SocketAddr> {
+        let mut targets = BTreeSet::new();
+        for slice in &self.slices {
+            let ports = slice.ports.iter().filter(|of| of.name == port.name && of.protocol == port.protocol);
+            for number in ports.map(|of| of.port) {
+                let chosen = slice.endpoints.iter().filter(|one| {
+                    Family::of(&one.address) == family && (one.here || !self.service.local) && serves(one)
+                });
+                targets.extend(chosen.map(|one| SocketAddr::new(one.address, number)));
+            }
+        }
+        targets
+    }
+
+    fn row(&self, protocol: Protocol, reach: Reach, vips: &Vips) -> Result<Planned> {
+        let (names, node) = (&self.scope.net.names, self.scope.here.name);
+        let (word, suffix, group) = match reach {
+            Reach::Cluster => ("cluster", "cluster".to_owned(), names.cluster_lb_group()),
+            Reach::NodeSwitch => ("node-switch", format!("node_switch_{node}"), names.switch_lb_group()),
+        };
+        let key = self.key;
+        let by_client = self.service.affinity == Some(LONGEST_AFFINITY);
+        let row = nb::LoadBalancer {
+            name: format!("{}Service_{key}_{protocol}_{suffix}", names.prefix()).into(),
+            protocol: Some(protocol.to_string().to_lowercase().into()),
+            vips: map(vips.iter().map(|(vip, targets)| (vip.to_string(), list(targets)))),
+            options: self.options()?,
+            selection_fields: set(by_client.then_some(["ip_src", "ip_dst"]).into_iter().flatten()),
+            external_ids: with(
+                role_ids(self.scope.net),
+                [("k8s.ovn.org/kind", "Service".to_owned()), ("k8s.ovn.org/owner", key.to_string())],
+            ),
+            ..Default::default()
+        };
+        let own = Planned::new(self.at(&protocol.to_string(), word), row);
+        let connected =
+            self.zone.service_connects(self.scope.name()).map(|info| paths::connect_group(&info.name));
+        let groups = [paths::balancer_group(&group)].into_iter().chain(connected);
+        Ok(groups.fold(own, |row, group| row.within::<nb::LoadBalancerGroup>(&group, "load_balancer")))
+    }
+
+    fn at(&self, protocol: &str, reach: &str) -> Str {
+        let (key, network) = (self.key, self.scope.name().as_str());
+        path::join(["service", key.namespace.as_str(), &key.name, network, protocol, reach])
+    }
+
+    fn options(&self) -> Result<Map> {
+        let subnets = self.scope.config.cluster.masquerade_subnets.iter();
+        let hairpin = subnets.map(|subnet| masquerade_address(subnet, MasqueradeRole::Hairpin));
+        let hairpin = hairpin.map(|address| address.map(|address| address.to_string()));
+        let hairpin: std::result::Result<Vec<String>, _> = hairpin.collect();
+        let hairpin = hairpin.map_err(|error| self.scope.fault(error))?.join(" ");
+        let options = map([
+            ("event", "false"),
+            ("hairpin_snat_ip", hairpin.as_str()),
+            ("neighbor_responder", "none"),
+            ("reject", "true"),
+            ("skip_snat", "false"),
+        ]);
+        let affinity = self.service.affinity.filter(|seconds| *seconds < LONGEST_AFFINITY);
+        Ok(with(options, affinity.map(|seconds| ("affinity_timeout", seconds.to_string()))))
+    }
+}
+
+/// Whether an address is one of a network's pods.
+fn has_address(net: &Active, address: IpAddr) -> bool {
+    net.legs.iter().flat_map(|leg| &leg.subnets).any(|subnet| subnet.contains_address(address))
+}
+
+fn list(targets: &BTreeSet<SocketAddr>) -> String {
+    targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The slices under a prefix that is wider than one of them. A network that cannot be rendered says so itself.
+pub(crate) fn slices(zone: &Zone, prefix: &str) -> Vec<String> {
+    let parts: Vec<&str> = prefix.split(':').collect();
+    match parts[..] {
+        ["service", namespace, name, ..] if parts.len() > 3 => match NamespaceName::new(namespace) {
+            Ok(namespace) => slices_of(zone, &ObjectKey { namespace, name: name.to_owned() }),
+            Err(_) => Vec::new(),
+        },
+        ["service", namespace, _] => match NamespaceName::new(namespace) {
+            Ok(namespace) => zone.services_in(&namespace).flat_map(|key| slices_of(zone, &key)).collect(),
+            Err(_) => Vec::new(),
+        },
+        _ => zone.services().flat_map(|key| slices_of(zone, &key)).collect(),
+    }
+}
+
+fn slices_of(zone: &Zone, key: &ObjectKey) -> Vec<String> {
+    let networks = zone.service_networks(&key.namespace).into_iter();
+    let rendered = networks.filter(|network| matches!(zone.rendering(network), Some(Rendering::Rendered(_))));
+    rendered.map(|network| paths::service_on(key, network)).collect()
+}
