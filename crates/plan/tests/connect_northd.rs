@@ -5,34 +5,13 @@
 mod support;
 
 use causeway_model::record::Connect;
-use causeway_model::zone::{Dirty, Zone};
+use causeway_model::zone::Dirty;
 use causeway_plan::own_ports;
-use support::northd::{Northd, complaints, ends, keys, southbound};
-use support::server::{Databases, run};
+use support::northd::*;
+use support::server::run;
 use support::*;
 
 const TOPOLOGIES: [&str; 3] = ["transit", "both", "compact"];
-
-/// The connected networks and an island, `red`, with a pod of each here, as northd has them.
-async fn connected_databases(zone: &Zone) -> (Databases, Northd) {
-    let mut databases = Databases::start();
-    let northd = Northd::start(&databases);
-    databases.nbctl(&["--wait=sb", "sync"]);
-    databases.sbctl(&["chassis-add", "c-1", "geneve", "172.18.0.2"]);
-    databases.apply(zone, Dirty::everything()).await;
-    databases.nbctl(&["--wait=sb", "sync"]);
-    (databases, northd)
-}
-
-fn with_red(ip: Ip, topology: &str) -> Zone {
-    let mut zone = connected(ip, topology);
-    zone.apply_nad(&layer3("red", 3, ip));
-    let own = ip.pick("10.30.0.6/24", "fd30::6/64");
-    zone.apply_pod(&pod("ns4/api", "n1", &[("ns4/orange", "primary", &own, None)]));
-    let own = ip.pick("10.40.0.7/24", "fd40::7/64");
-    zone.apply_pod(&pod("ns5/spy", "n1", &[("ns5/red", "primary", &own, None)]));
-    zone
-}
 
 /// cnc-cases K01, K02, K10, L31, L32, R10: northd takes every layout, and gives the keys that were asked for.
 #[test]
@@ -77,46 +56,6 @@ fn k01_k02_k10_r10_northd_takes_connections() {
             assert!(remote.starts_with("remote") && remote.lines().count() > 1, "{remote}");
         }
     });
-}
-
-/// A packet of either family from a pod to its router.
-fn across(port: &str, source: &str, router: &str, target: &str) -> String {
-    let word = if source.contains(':') { "ip6" } else { "ip4" };
-    let source: std::net::IpAddr = source.parse().unwrap();
-    let router = causeway_types::Mac::from_ip(router.parse().unwrap());
-    let own = match port.starts_with("ns1.") {
-        true => "0a:58:0a:14:00:05".to_owned(),
-        false => causeway_types::Mac::from_ip(source).to_string(),
-    };
-    format!(
-        "inport == \"{port}\" && eth.src == {own} && eth.dst == {router} && {word}.src == {source} && \
-         {word}.dst == {target} && ip.ttl == 64 && tcp.dst == 80"
-    )
-}
-
-/// A packet ends in these ports, once northd has seen everything.
-fn assert_ends(databases: &Databases, (datapath, packet): &(&str, String), expected: &[&str]) {
-    databases.nbctl(&["--wait=sb", "sync"]);
-    assert_eq!(ends(databases, datapath, packet), expected, "{packet}");
-}
-
-type Packet = (&'static str, String);
-
-fn from_blue(target: &str) -> Packet {
-    let source = if target.contains(':') { "fd20::5" } else { "10.20.0.5" };
-    ("cluster_udn_blue_n1", across("ns1.blue_ns1_web-0", source, "10.20.0.1", target))
-}
-
-fn from_orange(target: &str) -> Packet {
-    ("cluster_udn_orange_n1", across("ns4.orange_ns4_api", "10.30.0.6", "10.30.0.1", target))
-}
-
-fn from_green(target: &str) -> Packet {
-    ("cluster_udn_green_ovn_layer2_switch", across("ns2.green_ns2_vm", "203.203.0.8", "203.203.0.1", target))
-}
-
-fn from_red(target: &str) -> Packet {
-    ("cluster_udn_red_n1", across("ns5.red_ns5_spy", "10.40.0.7", "10.40.0.1", target))
 }
 
 /// What crosses from network to network, and where it ends.

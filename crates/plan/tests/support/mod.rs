@@ -453,7 +453,7 @@ pub fn slice(slice: &str, service: &str, network: Option<&str>, endpoints: &[&st
 /// Services of the default network and of the three coloured ones: `web` with targets on both nodes, `agent` with targets
 /// on the client's node only, `api` with a target outside of the network.
 pub fn serve(zone: &mut Zone, ip: Ip) {
-    let own: [(&str, Option<&str>, [&str; 2], [&str; 2]); 4] = [
+    let own = [
         ("ns0", None, ["10.244.0.3", "10.244.1.7"], ["fd00:10:244::3", "fd00:10:244:1::7"]),
         ("ns1", Some("cluster_udn_blue"), ["10.20.0.5", "10.20.1.7"], ["fd20::5", "fd20:0:0:1::7"]),
         (

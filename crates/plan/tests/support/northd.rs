@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
 
+use causeway_model::zone::{Dirty, Zone};
 use causeway_testing::program;
 
 use super::server::Databases;
+use super::{Ip, connected, layer3, pod};
 
 /// A running ovn-northd; it ends with the value.
 pub struct Northd(Child);
@@ -58,11 +60,18 @@ pub fn keys(rows: Vec<Vec<String>>) -> BTreeMap<String, String> {
     rows.into_iter().map(|row| (row[0].clone(), row[1].clone())).collect()
 }
 
-/// Where ovn-trace sees a packet end: the ports it leaves by, or nothing.
+/// Where ovn-trace sees a packet of a new connection end: the ports it leaves by, or nothing.
 pub fn ends(databases: &Databases, datapath: &str, packet: &str) -> Vec<String> {
+    ends_tracked(databases, datapath, packet, &["new"; 4])
+}
+
+/// The same for what each step of the way knows of the connection.
+pub fn ends_tracked(databases: &Databases, datapath: &str, packet: &str, states: &[&str]) -> Vec<String> {
     let out = Command::new(program("ovn-trace"))
         .arg(format!("--db={}", databases.south.remote()))
-        .args(["--no-leader-only", "--minimal", "--ct=new", "--ct=new", datapath, packet])
+        .args(["--no-leader-only", "--minimal"])
+        .args(states.iter().map(|state| format!("--ct={state}")))
+        .args([datapath, packet])
         .output()
         .unwrap();
     assert!(out.status.success(), "{packet}: {}", String::from_utf8_lossy(&out.stderr));
@@ -71,4 +80,65 @@ pub fn ends(databases: &Databases, datapath: &str, packet: &str) -> Vec<String> 
     // The next hop's MAC is asked for by the same way.
     let ports: BTreeSet<String> = text.lines().filter_map(output).collect();
     ports.into_iter().collect()
+}
+
+/// The connected networks and an island, `red`, with a pod of each here, as northd has them.
+pub async fn connected_databases(zone: &Zone) -> (Databases, Northd) {
+    let mut databases = Databases::start();
+    let northd = Northd::start(&databases);
+    databases.nbctl(&["--wait=sb", "sync"]);
+    databases.sbctl(&["chassis-add", "c-1", "geneve", "172.18.0.2"]);
+    databases.apply(zone, Dirty::everything()).await;
+    databases.nbctl(&["--wait=sb", "sync"]);
+    (databases, northd)
+}
+
+pub fn with_red(ip: Ip, topology: &str) -> Zone {
+    let mut zone = connected(ip, topology);
+    zone.apply_nad(&layer3("red", 3, ip));
+    let own = ip.pick("10.30.0.6/24", "fd30::6/64");
+    zone.apply_pod(&pod("ns4/api", "n1", &[("ns4/orange", "primary", &own, None)]));
+    let own = ip.pick("10.40.0.7/24", "fd40::7/64");
+    zone.apply_pod(&pod("ns5/spy", "n1", &[("ns5/red", "primary", &own, None)]));
+    zone
+}
+
+/// A packet of either family from a pod to its router.
+pub fn across(port: &str, source: &str, router: &str, target: &str) -> String {
+    let word = if source.contains(':') { "ip6" } else { "ip4" };
+    let source: std::net::IpAddr = source.parse().unwrap();
+    let router = causeway_types::Mac::from_ip(router.parse().unwrap());
+    let own = match port.starts_with("ns1.") {
+        true => "0a:58:0a:14:00:05".to_owned(),
+        false => causeway_types::Mac::from_ip(source).to_string(),
+    };
+    format!(
+        "inport == \"{port}\" && eth.src == {own} && eth.dst == {router} && {word}.src == {source} && \
+         {word}.dst == {target} && ip.ttl == 64 && tcp.dst == 80"
+    )
+}
+
+/// A packet ends in these ports, once northd has seen everything.
+pub fn assert_ends(databases: &Databases, (datapath, packet): &(&str, String), expected: &[&str]) {
+    databases.nbctl(&["--wait=sb", "sync"]);
+    assert_eq!(ends(databases, datapath, packet), expected, "{packet}");
+}
+
+pub type Packet = (&'static str, String);
+
+pub fn from_blue(target: &str) -> Packet {
+    let source = if target.contains(':') { "fd20::5" } else { "10.20.0.5" };
+    ("cluster_udn_blue_n1", across("ns1.blue_ns1_web-0", source, "10.20.0.1", target))
+}
+
+pub fn from_orange(target: &str) -> Packet {
+    ("cluster_udn_orange_n1", across("ns4.orange_ns4_api", "10.30.0.6", "10.30.0.1", target))
+}
+
+pub fn from_green(target: &str) -> Packet {
+    ("cluster_udn_green_ovn_layer2_switch", across("ns2.green_ns2_vm", "203.203.0.8", "203.203.0.1", target))
+}
+
+pub fn from_red(target: &str) -> Packet {
+    ("cluster_udn_red_n1", across("ns5.red_ns5_spy", "10.40.0.7", "10.40.0.1", target))
 }
