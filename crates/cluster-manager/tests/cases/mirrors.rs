@@ -196,6 +196,8 @@ fn i008_a_mirror_that_somebody_deletes_or_changes() {
     let before = content(&world);
     world.delete(SLICE, &path);
     assert_eq!(content(&world), before);
+    // What is changed is repaired in place: traffic goes on meanwhile.
+    let uid = world.object(SLICE, &path)["metadata"]["uid"].clone();
     for tampered in [
         json!({"endpoints": [{"addresses": ["192.0.2.66"]}]}),
         json!({"endpoints": null}),
@@ -209,7 +211,27 @@ fn i008_a_mirror_that_somebody_deletes_or_changes() {
     ] {
         world.change(SLICE, &path, &tampered);
         assert_eq!(content(&world), before, "{tampered}");
+        assert_eq!(world.object(SLICE, &path)["metadata"]["uid"], uid, "{tampered}");
     }
+}
+
+/// The API server lets nobody change the family of a slice, so such a mirror is made anew.
+#[test]
+fn i008_a_mirror_of_the_wrong_family() {
+    let mut world = tenant();
+    serve(&mut world, "demo/web", &["demo/a"]);
+    let path = mirror_of(&world, "demo/web").unwrap();
+    let before = world.object(SLICE, &path).clone();
+    world.delete(SLICE, "demo/web");
+    let mut wrong = before.clone();
+    wrong["addressType"] = json!("IPv6");
+    wrong["metadata"]["uid"] = Value::Null;
+    world.paused = true;
+    world.put(wrong);
+    serve(&mut world, "demo/web", &["demo/a"]);
+    world.resume();
+    let after = world.object(SLICE, &path);
+    assert_eq!((&after["addressType"], &after["endpoints"]), (&before["addressType"], &before["endpoints"]));
 }
 
 /// Another manager's mirrors go once ours are there; what mirrors nothing goes.

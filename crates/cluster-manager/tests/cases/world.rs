@@ -386,6 +386,10 @@ impl World {
                 if !version.is_null() && *version != object["metadata"]["resourceVersion"] {
                     return Ended::Conflict("the object has been modified".into());
                 }
+                let uid = &body["metadata"]["uid"];
+                if !uid.is_null() && *uid != object["metadata"]["uid"] {
+                    return Ended::Conflict("the UID is another".into());
+                }
                 let before = object.clone();
                 let mut body = body.clone();
                 if apply && !body["status"].is_null() {
