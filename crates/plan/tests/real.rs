@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use causeway_model::zone::{Dirty, Reason, Subject};
 use support::server::{Databases, run};
 use support::*;
@@ -249,5 +251,99 @@ fn x16_events_write_only_their_rows() {
         // A port and a route of each connection's network; a port and two routes of each network and the default one.
         assert_eq!((cnc, last.created - after.created), (20, 20 * 2 + 21 * 3));
         assert_eq!((last.modified, last.deleted), (after.modified, after.deleted));
+    });
+}
+
+/// udn-ovn-cases I14, cnc-cases U07, V04, V05: what went or was granted while nobody looked is put right at the next
+/// start, and a restart after that writes nothing.
+#[test]
+fn i14_u07_v04_v05_services_that_change_while_nobody_looks() {
+    run(async {
+        let mut databases = Databases::start();
+        databases.nbctl(&["init"]);
+        let mut zone = connected(Ip::Dual, "compact");
+        databases.apply(&zone, Dirty::everything()).await;
+        let before = databases.counts();
+        serve(&mut zone, Ip::Dual);
+        let road = connect("road", "compact", Ip::Dual, &COLOURS);
+        zone.apply_connect(&granting(road.clone(), false, true));
+        databases.apply(&zone, Dirty::everything()).await;
+        databases.assert_as_planned(&zone);
+        let counts = databases.counts();
+        assert_eq!([counts["Load_Balancer"], counts["ACL"] - before["ACL"]], [12, 12]);
+        let in_group =
+            ["--bare", "--columns=load_balancer", "find", "load_balancer_group", "name=cnc_svc_road"];
+        assert_eq!(databases.nbctl(&in_group).split_whitespace().count(), 9);
+
+        zone.delete_service(&key("ns1", "web"));
+        databases.restart_role();
+        databases.apply(&zone, Dirty::default()).await;
+        databases.assert_as_planned(&zone);
+        assert_eq!(databases.nbctl(&in_group).split_whitespace().count(), 8);
+
+        zone.apply_connect(&road);
+        for service in zone.services().collect::<Vec<_>>() {
+            zone.delete_service(&service);
+        }
+        databases.restart_role();
+        databases.apply(&zone, Dirty::default()).await;
+        databases.assert_as_planned(&zone);
+        assert_eq!(databases.counts(), before, "services, group, guards and their sets are gone");
+        databases.restart_role();
+        databases.apply(&zone, Dirty::default()).await;
+        assert_eq!(databases.writes(), 0);
+    });
+}
+
+/// The paths of all rows after each transaction that a database has seen.
+fn moments(databases: &Databases) -> Vec<BTreeSet<String>> {
+    let mut rows: BTreeMap<String, String> = BTreeMap::new();
+    let mut moments = Vec::new();
+    for transaction in databases.north.transactions().transactions {
+        let tables = transaction.as_object().unwrap().values().filter_map(|table| table.as_object());
+        for (uuid, row) in tables.flatten() {
+            let ids = row["external_ids"][1].as_array().into_iter().flatten();
+            let path = ids.filter(|pair| pair[0] == "k8s.ovn.org/id").find_map(|pair| pair[1].as_str());
+            match path {
+                Some(path) => drop(rows.insert(uuid.clone(), path.to_owned())),
+                None if row.is_null() => drop(rows.remove(uuid)),
+                None => {}
+            }
+        }
+        moments.push(rows.values().cloned().collect());
+    }
+    moments
+}
+
+/// cnc-cases U08 as it happens: whenever something sends from a network to others, its guards are there, however
+/// connections of services alone come, change and go.
+#[test]
+fn u08_no_road_is_ever_without_its_guards() {
+    run(async {
+        for topology in ["transit", "both", "compact"] {
+            let mut databases = Databases::start();
+            let mut zone = cluster(Ip::V4, None);
+            zone.apply_nad(&layer3("orange", 2, Ip::V4));
+            let road = |owners: &[&str]| granting(connect("road", topology, Ip::V4, owners), false, true);
+            let mut dirty = Dirty::everything();
+            for owners in [&COLOURS[..2], &COLOURS, &COLOURS[1..]] {
+                dirty.merge(zone.apply_connect(&road(owners)));
+                databases.apply(&zone, std::mem::take(&mut dirty)).await;
+            }
+            dirty.merge(zone.delete_connect(&connect_name("road")));
+            databases.apply(&zone, dirty).await;
+            let mut seen = 0;
+            for moment in moments(&databases) {
+                let sends = |path: &&String| path.contains(":policy:") || path.contains(":steer:");
+                for path in moment.iter().filter(sends).filter(|path| path.starts_with("cnc:road:")) {
+                    let from = path.split(':').nth(3).unwrap();
+                    let needs = ["drop", "track"].map(|guard| format!("cnc:road:guard:{from}:{guard}"));
+                    let needs = needs.into_iter().chain(["cnc:road:guarded:v4".to_owned()]);
+                    needs.for_each(|guard| assert!(moment.contains(&guard), "{path} without {guard}"));
+                    seen += 1;
+                }
+            }
+            assert!(seen > 10, "{topology}: {seen}");
+        }
     });
 }
