@@ -1,4 +1,5 @@
-//! What a zone keeps of other nodes' pods: at most 300 bytes each on layer2 networks, nothing on others.
+//! What a zone keeps of other nodes' pods: at most 300 bytes each on layer2 networks, nothing on others; and of services'
+//! endpoints.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -15,7 +16,13 @@ fn resident() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
+/// One after the other: what is measured is the whole process.
 #[test]
+fn what_a_zone_keeps_is_small() {
+    endpoints_are_small();
+    pods_of_other_nodes_are_small();
+}
+
 fn pods_of_other_nodes_are_small() {
     let mut zone = two_nodes(Ip::V4, None);
     zone.apply_nad(&green(Ip::V4));
@@ -39,4 +46,20 @@ fn pods_of_other_nodes_are_small() {
     let each = resident().saturating_sub(before) / u64::from(PODS);
     assert_eq!(zone.pod_count(), 1_000 + PODS as usize);
     assert!(each <= MOST, "{each} bytes for each pod");
+}
+
+/// Most endpoints of a cluster are in slices of a hundred.
+fn endpoints_are_small() {
+    let mut zone = two_nodes(Ip::V4, None);
+    let of = |n: u32| {
+        let endpoints: Vec<String> =
+            (0..100).map(|at| format!("10.244.{}.{at}@n{}", n % 250, 1 + at % 2)).collect();
+        let endpoints: Vec<&str> = endpoints.iter().map(String::as_str).collect();
+        slice(&format!("ns0/web-{n:05}"), &format!("web-{n:05}"), None, &endpoints)
+    };
+    (0..20).for_each(|n| drop(zone.apply_endpoint_slice(&of(n))));
+    let before = resident();
+    (20..2_020).for_each(|n| drop(zone.apply_endpoint_slice(&of(n))));
+    let each = resident().saturating_sub(before) / 200_000;
+    assert!(each <= 40, "{each} bytes for each endpoint");
 }
