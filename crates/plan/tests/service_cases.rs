@@ -361,7 +361,7 @@ fn alone(ip: Ip, topology: &str) -> Zone {
 #[test]
 fn u01_u02_the_guards() {
     let pass = |priority, matches: &str| format!(" | {priority} | pass | from-lport | {matches}");
-    let drop = |matches: &str| format!(" | 4950 | drop | from-lport | {matches} && ct.new");
+    let drop = |matches: &str| format!(" | 4950 | drop | from-lport | {matches} && !ct.rpl && !ct.dnat");
     let track = "3 |  | allow-related | from-lport | ip".to_owned();
     let (four, six) = (format!("ip4.dst == ${}", set_name("v4")), format!("ip6.dst == ${}", set_name("v6")));
     let (services4, services6) = ("ip4.dst == 10.96.0.0/16", "ip6.dst == fd00:10:96::/112");

@@ -106,6 +106,12 @@ fn u07_services_alone() {
                 assert_ends(&databases, &packet, &[]);
                 let answer = ends_tracked(&databases, packet.0, &packet.1, &["est,rpl"; 4]);
                 assert_eq!(answer, [end], "an answer to what a service has brought: {packet:?}");
+                let running = ends_tracked(&databases, packet.0, &packet.1, &["est"; 4]);
+                assert_eq!(running, Vec::<String>::new(), "what was begun before ends: {packet:?}");
+                for known in ["est,dnat", "new,dnat"] {
+                    let later = ends_tracked(&databases, packet.0, &packet.1, &[known, "new", "new", "new"]);
+                    assert_eq!(later, [end], "a later packet to a service: {packet:?}");
+                }
                 let odd = ends_tracked(&databases, packet.0, &packet.1, &["inv"; 4]);
                 assert_eq!(odd, Vec::<String>::new(), "{packet:?}");
             }

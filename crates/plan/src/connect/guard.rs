@@ -17,6 +17,9 @@ use crate::row::{set, switch, with};
 const PASS_SERVICES: i64 = 5000;
 const PASS_GRANTED: i64 = 4975;
 const DROP: i64 = 4950;
+/// What a pod sends to another pod of its own accord, in the first packet or in any. From the second packet on what goes to a
+/// service has its pod's address already when ACLs look, also while nobody has answered and it still counts as new.
+const DIRECT: &str = "!ct.rpl && !ct.dnat";
 /// Below everything that decides: what comes here passes with or without it.
 const LAST_TIER: i64 = 3;
 
@@ -56,11 +59,11 @@ pub(super) fn rows(road: &Road<'_>) -> Plan {
     let set_of = |family| format!("{} == ${}", field(family), set_name(road.info, family));
     let into: Vec<String> = families.iter().map(set_of).collect();
     let into = if into.len() > 1 { format!("({})", into.join(" || ")) } else { into.concat() };
-    let drop = acl(road, "drop", "drop", (0, DROP), format!("{into} && ct.new"));
+    let drop = acl(road, "drop", "drop", (0, DROP), format!("{into} && {DIRECT}"));
     // Without its sets the drop would match nothing.
     let sets = families.iter().map(|family| path_of_set(road.info, family));
     rows.push(sets.fold(drop, |drop, set| drop.guarded_by::<nb::AddressSet>(&set)));
-    // Only a switch with such an ACL tracks connections, and only then is any of them new.
+    // Only a switch with such an ACL tracks connections, and only then is an answer one.
     rows.push(acl(road, "track", "allow-related", (LAST_TIER, 0), "ip".to_owned()));
     plan_of(Ok(rows))
 }
