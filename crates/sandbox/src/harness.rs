@@ -332,7 +332,7 @@ impl Pod<'_> {
         format!(
             r#"apiVersion: v1
 kind: Pod
-metadata: {{name: {name}, namespace: {namespace}}}
+metadata: {{name: {name}, namespace: {namespace}, labels: {{app: tools, pod: {name}}}}}
 spec:
   nodeName: {node}
   terminationGracePeriodSeconds: 0

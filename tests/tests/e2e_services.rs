@@ -1,0 +1,253 @@
+//! Services: in the default network, on islands, and across roads, with the pods behind them or without.
+#![cfg(feature = "e2e")]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_tests::{shared, transactions};
+use std::collections::BTreeSet;
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const ISLANDS: &str = include_str!("manifests/connect.yaml");
+const PODS: [(&str, &str); 7] = [
+    ("blue/a", "n1"),
+    ("blue/b", "n2"),
+    ("green/a", "n1"),
+    ("green/c", "n3"),
+    ("red/b", "n2"),
+    ("plain/b", "n2"),
+    ("plain/c", "n3"),
+];
+const NETWORKS: [&str; 4] = ["blue", "green", "red", "plain"];
+
+/// A service of both families for all pods of a namespace, and one for one pod.
+fn services(namespace: &str) -> String {
+    let one = |name: &str, selector: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec:\n  \
+             ipFamilyPolicy: RequireDualStack\n  selector: {{{selector}}}\n  ports:\n  \
+             - {{name: http, port: 80, targetPort: 8080}}\n  - {{name: udp, port: 81, targetPort: 8081, protocol: UDP}}\n"
+        )
+    };
+    let first = PODS.iter().find(|(pod, _)| network(pod) == namespace).unwrap().0;
+    let first = first.split('/').nth(1).unwrap();
+    one("all", "app: tools") + &one("first", &format!("app: tools, pod: {first}"))
+}
+
+fn network(pod: &str) -> &str {
+    pod.split('/').next().unwrap()
+}
+
+fn addresses(sandbox: &Sandbox, namespace: &str, service: &str) -> Vec<String> {
+    let object = sandbox.get(&["service", "-n", namespace, service]).unwrap();
+    let all = object["spec"]["clusterIPs"].as_array().unwrap();
+    all.iter().map(|address| address.as_str().unwrap().to_owned()).collect()
+}
+
+/// The pod that answers at an address of a service, if anybody does.
+fn answer(sandbox: &Sandbox, from: &str, address: &str) -> Option<String> {
+    let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+    let url = format!("http://{host}/hostname");
+    sandbox.pod(from).exec(&["curl", "-s", "--max-time", "2", &url]).ok()
+}
+
+/// Which of these addresses answer a pod, all asked at once.
+fn answering(
+    sandbox: &Sandbox,
+    from: &str,
+    addresses: &[String],
+) -> causeway_sandbox::Result<BTreeSet<String>> {
+    let host = |address: &String| match address.contains(':') {
+        true => format!("[{address}]"),
+        false => address.clone(),
+    };
+    let ask = |address: &String| {
+        format!("(curl -s -o /dev/null --max-time 2 'http://{}/hostname' && echo {address}) &", host(address))
+    };
+    let script = addresses.iter().map(ask).chain(["wait".to_owned()]).collect::<Vec<_>>().join("\n");
+    let said = sandbox.pod(from).exec(&["sh", "-c", &script])?;
+    Ok(said.lines().map(str::to_owned).collect())
+}
+
+/// Waits until exactly these networks have each other's services, by both families, and everybody his own.
+fn wait_served(sandbox: &Sandbox, roads: &[(&str, &str)]) {
+    let all: Vec<(&str, String)> = NETWORKS
+        .iter()
+        .flat_map(|namespace| {
+            addresses(sandbox, namespace, "all").into_iter().map(move |at| (*namespace, at))
+        })
+        .collect();
+    let asked: Vec<String> = all.iter().map(|(_, address)| address.clone()).collect();
+    let as_wanted = || {
+        let mut wrong = Vec::new();
+        for (pod, _) in PODS {
+            let answered = answering(sandbox, pod, &asked)?;
+            for (namespace, address) in &all {
+                let road = (network(pod), *namespace);
+                let wanted = road.0 == road.1 || roads.contains(&road) || roads.contains(&(road.1, road.0));
+                if answered.contains(address) != wanted {
+                    wrong.push(format!("{pod} and {address} of {namespace}: wanted {wanted}"));
+                }
+            }
+        }
+        match wrong.is_empty() {
+            true => Ok(Some(())),
+            false => Err(causeway_sandbox::Error::Request(wrong.join("\n"))),
+        }
+    };
+    sandbox.wait_for(&format!("services over {roads:?} and no others"), as_wanted).unwrap();
+    println!("services over {roads:?} and no others");
+}
+
+/// Waits until pods of exactly these networks reach each other directly.
+fn wait_pods(sandbox: &Sandbox, roads: &[(&str, &str)]) {
+    let pods = PODS.map(|(pod, _)| pod);
+    let joined = |from: &str, to: &str| {
+        let (from, to) = (network(from), network(to));
+        from == to || roads.contains(&(from, to)) || roads.contains(&(to, from))
+    };
+    let as_wanted = || {
+        let matrix = sandbox.matrix_with(&pods, &[Probe::Http, Probe::Udp])?;
+        let wrong = matrix.wrong(joined);
+        match wrong.is_empty() {
+            true => Ok(Some(())),
+            false => Err(causeway_sandbox::Error::Request(wrong.join("\n"))),
+        }
+    };
+    sandbox.wait_for(&format!("pods over {roads:?} and no others"), as_wanted).unwrap();
+    println!("pods over {roads:?} and no others");
+}
+
+fn road(connectivity: &str) -> String {
+    format!(
+        "apiVersion: k8s.ovn.org/v1
+kind: ClusterNetworkConnect
+metadata: {{name: main}}
+spec:
+  networkSelectors:
+  - networkSelectionType: ClusterUserDefinedNetworks
+    clusterUserDefinedNetworkSelector: {{networkSelector: {{matchLabels: {{main: \"yes\"}}}}}}
+  - networkSelectionType: PrimaryUserDefinedNetworks
+    primaryUserDefinedNetworkSelector: {{namespaceSelector: {{matchLabels: {{main: \"yes\"}}}}}}
+  connectSubnets:
+  - {{cidr: 192.168.0.0/16, networkPrefix: 24}}
+  - {{cidr: \"fd01::/64\", networkPrefix: 96}}
+  connectivityEnabled: [{connectivity}]
+"
+    )
+}
+
+fn wait_success(sandbox: &Sandbox) {
+    let success = ["wait", "cnc", "main", "--for=jsonpath={.status.status}=Success", "--timeout=120s"];
+    sandbox.kubectl(&success).unwrap();
+}
+
+/// Everybody has the services of his own network, and of others only where a road says so; services alone bring nobody
+/// to the pods behind them.
+#[test]
+fn services_are_where_they_are_granted() {
+    let sandbox = shared();
+    sandbox.apply(ISLANDS).unwrap();
+    sandbox.start_pods(&PODS).unwrap();
+    sandbox.apply(&NETWORKS.map(services).concat()).unwrap();
+    wait_served(sandbox, &[]);
+    every_pod_behind_a_service_answers(sandbox);
+    a_pod_reaches_itself_by_its_service(sandbox);
+
+    let main = [("blue", "green")];
+    sandbox.apply(&road("PodNetwork, ClusterIPServiceNetwork")).unwrap();
+    wait_success(sandbox);
+    wait_served(sandbox, &main);
+    wait_pods(sandbox, &main);
+
+    sandbox.apply(&road("ClusterIPServiceNetwork")).unwrap();
+    wait_success(sandbox);
+    wait_pods(sandbox, &[]);
+    wait_served(sandbox, &main);
+    restarts_write_nothing(sandbox);
+
+    let flag = vec!["--connect-topology=compact".to_owned()];
+    sandbox.set_flags(|flags| flags.cluster_manager = flag).unwrap();
+    let moved = "--for=jsonpath={.metadata.annotations.k8s\\.ovn\\.org/connect-topology}=compact";
+    sandbox.kubectl(&["wait", "cnc", "main", moved, "--timeout=120s"]).unwrap();
+    wait_success(sandbox);
+    wait_pods(sandbox, &[]);
+    wait_served(sandbox, &main);
+
+    sandbox.apply(&road("PodNetwork")).unwrap();
+    wait_success(sandbox);
+    wait_served(sandbox, &[]);
+    wait_pods(sandbox, &main);
+    a_service_follows_its_pods(sandbox);
+    nothing_is_left_of_services(sandbox);
+}
+
+fn every_pod_behind_a_service_answers(sandbox: &Sandbox) {
+    for address in addresses(sandbox, "blue", "all") {
+        let all = || {
+            let answers: BTreeSet<String> =
+                (0..20).filter_map(|_| answer(sandbox, "blue/a", &address)).collect();
+            Ok((answers == BTreeSet::from(["a".to_owned(), "b".to_owned()])).then_some(()))
+        };
+        sandbox.wait_for(&format!("both pods to answer at {address}"), all).unwrap();
+    }
+}
+
+/// udn-ovn-cases I17.
+fn a_pod_reaches_itself_by_its_service(sandbox: &Sandbox) {
+    for (pod, name) in [("blue/a", "a"), ("green/a", "a"), ("plain/b", "b")] {
+        for address in addresses(sandbox, network(pod), "first") {
+            let itself = || Ok(answer(sandbox, pod, &address).filter(|answer| answer == name));
+            sandbox.wait_for(&format!("{pod} to reach itself at {address}"), itself).unwrap();
+        }
+    }
+}
+
+fn restarts_write_nothing(sandbox: &Sandbox) {
+    let quiet = || {
+        let before = NODES.map(|node| transactions(sandbox, node));
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        Ok(Some(before).filter(|before| *before == NODES.map(|node| transactions(sandbox, node))))
+    };
+    let before = sandbox.wait_for("everything to be written", quiet).unwrap();
+    for unit in ["cluster-manager", "n1/causeway", "n3/causeway"] {
+        causeway_tests::kill_and_wait(sandbox, unit);
+    }
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert_eq!(sandbox.wait_for("everything to be written", quiet).unwrap(), before);
+}
+
+/// A pod that goes is not sent to any more; a service without pods refuses at once instead of being silent.
+fn a_service_follows_its_pods(sandbox: &Sandbox) {
+    sandbox.kubectl(&["delete", "pod", "-n", "blue", "a", "--timeout=60s"]).unwrap();
+    let address = addresses(sandbox, "blue", "first").remove(0);
+    let refused = || {
+        let url = format!("http://{address}/hostname");
+        let said = sandbox.pod("blue/b").exec(&["curl", "-sS", "--max-time", "5", &url]);
+        Ok(said.err().filter(|error| error.to_string().contains("Could not connect")))
+    };
+    sandbox.wait_for("the service without pods to refuse", refused).unwrap();
+    let only = || {
+        let address = addresses(sandbox, "blue", "all").remove(0);
+        let answers: BTreeSet<Option<String>> = (0..8).map(|_| answer(sandbox, "blue/b", &address)).collect();
+        Ok((answers == BTreeSet::from([Some("b".to_owned())])).then_some(()))
+    };
+    sandbox.wait_for("the other pod alone to answer", only).unwrap();
+}
+
+fn nothing_is_left_of_services(sandbox: &Sandbox) {
+    sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
+    for namespace in NETWORKS {
+        sandbox.kubectl(&["delete", "service", "-n", namespace, "all", "first"]).unwrap();
+    }
+    let gone = || {
+        let mirrors = sandbox.kubectl(&["get", "endpointslices", "-A", "-o", "name"])?;
+        let balancers = NODES.map(|node| {
+            sandbox.exec(node, &["ovn-nbctl", "--bare", "--columns=name", "list", "Load_Balancer"])
+        });
+        let balancers: Vec<String> = balancers.into_iter().collect::<Result<_, _>>()?;
+        let left = |text: &str| ["blue", "green", "red", "plain"].iter().any(|name| text.contains(name));
+        let mirrors = mirrors.lines().any(|line| line.contains("all") || line.contains("first"));
+        Ok((!mirrors && !balancers.iter().any(|text| left(text))).then_some(()))
+    };
+    sandbox.wait_for("nothing to be left of the services", gone).unwrap();
+}
