@@ -124,8 +124,8 @@ fn start_watch<T: Watched>(
     tokio::spawn(watches::watch(everywhere::<T>(client), selection, sender.clone(), wrap));
 }
 
-/// Connections are the only thing whose rendering somebody waits for.
-const COUNTED: &[&str] = &["cnc"];
+/// Connections are the only thing whose rendering somebody waits for; their groups of load balancers are part of them.
+const COUNTED: &[&str] = &["cnc", "Load_Balancer_Group"];
 
 fn applier(
     declarations: &'static Declarations,
