@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use causeway_sandbox::harness::{Probe, Sandbox};
-use causeway_tests::{condition, inventory, kill_and_wait, lost_during, shared, transactions};
-use std::collections::BTreeSet;
+use causeway_tests::{
+    condition, inventory, kill_and_wait, lost_during, nothing_wrong, road, shared, transactions, wait_roads,
+};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const ISLANDS: &str = include_str!("manifests/connect.yaml");
@@ -21,46 +22,9 @@ const PODS: [(&str, &str); 8] = [
 const MAIN: (&str, &str) = ("blue", "green");
 const SIDE: (&str, &str) = ("green", "red");
 
-/// Joins what has this label, networks of the cluster and networks of namespaces, over these subnets.
-fn road(name: &str, label: &str, subnet: u8) -> String {
-    format!(
-        "apiVersion: k8s.ovn.org/v1
-kind: ClusterNetworkConnect
-metadata: {{name: {name}}}
-spec:
-  networkSelectors:
-  - networkSelectionType: ClusterUserDefinedNetworks
-    clusterUserDefinedNetworkSelector: {{networkSelector: {{matchLabels: {{{label}: \"yes\"}}}}}}
-  - networkSelectionType: PrimaryUserDefinedNetworks
-    primaryUserDefinedNetworkSelector: {{namespaceSelector: {{matchLabels: {{{label}: \"yes\"}}}}}}
-  connectSubnets:
-  - {{cidr: 192.{subnet}.0.0/16, networkPrefix: 24}}
-  - {{cidr: \"fd01:{subnet}::/64\", networkPrefix: 96}}
-  connectivityEnabled: [PodNetwork]
-"
-    )
-}
-
-fn network(pod: &str) -> &str {
-    pod.split('/').next().unwrap()
-}
-
-/// Waits until exactly these networks reach each other, and nobody else does.
-fn wait_roads(sandbox: &Sandbox, roads: &[(&str, &str)]) {
-    let pods = PODS.map(|(pod, _)| pod);
-    let joined = |from: &str, to: &str| {
-        let (from, to) = (network(from), network(to));
-        from == to || roads.contains(&(from, to)) || roads.contains(&(to, from))
-    };
-    let as_wanted = || {
-        let matrix = sandbox.matrix_with(&pods, &Probe::ALL)?;
-        let wrong = matrix.wrong(joined);
-        match wrong.is_empty() {
-            true => Ok(Some(())),
-            false => Err(causeway_sandbox::Error::Request(format!("{}\n{matrix}", wrong.join("\n")))),
-        }
-    };
-    sandbox.wait_for(&format!("roads {roads:?} and no others"), as_wanted).unwrap();
+/// Waits until exactly these networks reach each other, by every kind of packet.
+fn wait(sandbox: &Sandbox, roads: &[(&str, &str)]) {
+    wait_roads(sandbox, &PODS.map(|(pod, _)| pod), &Probe::ALL, roads);
 }
 
 /// Waits until a connection is said to be rendered everywhere.
@@ -90,47 +54,43 @@ fn roads_join_what_they_name_and_nothing_else() {
     let sandbox = shared();
     sandbox.apply(ISLANDS).unwrap();
     sandbox.start_pods(&PODS).unwrap();
-    wait_roads(sandbox, &[]);
+    wait(sandbox, &[]);
     let islands = inventory(sandbox, &NODES);
 
-    sandbox.apply(&road("main", "main", 168)).unwrap();
-    sandbox.apply(&road("side", "side", 169)).unwrap();
+    sandbox.apply(&road("main", "main", 168, "PodNetwork")).unwrap();
+    sandbox.apply(&road("side", "side", 169, "PodNetwork")).unwrap();
     wait_success(sandbox, "main");
     wait_success(sandbox, "side");
-    wait_roads(sandbox, &[MAIN, SIDE]);
+    wait(sandbox, &[MAIN, SIDE]);
     pods_are_seen_by_their_own_addresses(sandbox);
     the_state_is_told_at_a_glance(sandbox);
     unchanged_restarts_write_nothing(sandbox);
 
     // Two connections may join the same pair; while one of them is there, they stay joined.
-    sandbox.apply(&road("main-too", "main", 170)).unwrap();
+    sandbox.apply(&road("main-too", "main", 170, "PodNetwork")).unwrap();
     wait_success(sandbox, "main-too");
     let lost = lost_during(sandbox, "blue/a", "green/c", || {
         sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
-        wait_roads(sandbox, &[MAIN, SIDE]);
+        wait(sandbox, &[MAIN, SIDE]);
     });
     println!("{lost} packets lost when one of two connections went");
 
     // A network that is not selected any more is cut off at once, whatever becomes of the rest.
     sandbox.kubectl(&["label", "namespace", "red", "side-"]).unwrap();
-    wait_roads(sandbox, &[MAIN]);
+    wait(sandbox, &[MAIN]);
     let (accepted, message) = condition(sandbox, &["cnc", "side"], "Accepted");
     assert_eq!(accepted, "False", "{message}");
     sandbox.kubectl(&["label", "namespace", "red", "side=yes"]).unwrap();
     wait_success(sandbox, "side");
-    wait_roads(sandbox, &[MAIN, SIDE]);
+    wait(sandbox, &[MAIN, SIDE]);
 
     the_other_topology_carries_the_same_packets(sandbox);
 
     sandbox.kubectl(&["delete", "cnc", "--all", "--timeout=60s"]).unwrap();
-    wait_roads(sandbox, &[]);
+    wait(sandbox, &[]);
     let left = || {
-        let left: BTreeSet<String> =
-            inventory(sandbox, &NODES).symmetric_difference(&islands).cloned().collect();
-        match left.is_empty() {
-            true => Ok(Some(())),
-            false => Err(causeway_sandbox::Error::Request(left.into_iter().collect::<Vec<_>>().join("\n"))),
-        }
+        let left: Vec<String> = inventory(sandbox, &NODES).symmetric_difference(&islands).cloned().collect();
+        nothing_wrong(&left, "")
     };
     sandbox.wait_for("nothing to be left of the roads", left).unwrap();
 }
@@ -196,7 +156,7 @@ fn the_other_topology_carries_the_same_packets(sandbox: &Sandbox) {
             sandbox.wait_for(&format!("{name} to be compact"), moved).unwrap();
             wait_success(sandbox, name);
         }
-        wait_roads(sandbox, &[MAIN, SIDE]);
+        wait(sandbox, &[MAIN, SIDE]);
     });
     println!("{lost} packets of 10 a second lost on the way from transit to compact");
     assert_eq!(lost, 0, "packets lost on the way from transit to compact");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use causeway_sandbox::harness::{Probe, Sandbox};
-use causeway_tests::{shared, transactions};
+use causeway_tests::{joined, kill_and_wait, network, nothing_wrong, road, shared, transactions, wait_roads};
 use std::collections::BTreeSet;
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
@@ -31,10 +31,6 @@ fn services(namespace: &str) -> String {
     let first = PODS.iter().find(|(pod, _)| network(pod) == namespace).unwrap().0;
     let first = first.split('/').nth(1).unwrap();
     one("all", "app: tools") + &one("first", &format!("app: tools, pod: {first}"))
-}
-
-fn network(pod: &str) -> &str {
-    pod.split('/').next().unwrap()
 }
 
 fn addresses(sandbox: &Sandbox, namespace: &str, service: &str) -> Vec<String> {
@@ -82,17 +78,13 @@ fn wait_served(sandbox: &Sandbox, roads: &[(&str, &str)]) {
         for (pod, _) in PODS {
             let answered = answering(sandbox, pod, &asked)?;
             for (namespace, address) in &all {
-                let road = (network(pod), *namespace);
-                let wanted = road.0 == road.1 || roads.contains(&road) || roads.contains(&(road.1, road.0));
+                let wanted = joined(roads, network(pod), namespace);
                 if answered.contains(address) != wanted {
                     wrong.push(format!("{pod} and {address} of {namespace}: wanted {wanted}"));
                 }
             }
         }
-        match wrong.is_empty() {
-            true => Ok(Some(())),
-            false => Err(causeway_sandbox::Error::Request(wrong.join("\n"))),
-        }
+        nothing_wrong(&wrong, "")
     };
     sandbox.wait_for(&format!("services over {roads:?} and no others"), as_wanted).unwrap();
     println!("services over {roads:?} and no others");
@@ -100,40 +92,12 @@ fn wait_served(sandbox: &Sandbox, roads: &[(&str, &str)]) {
 
 /// Waits until pods of exactly these networks reach each other directly.
 fn wait_pods(sandbox: &Sandbox, roads: &[(&str, &str)]) {
-    let pods = PODS.map(|(pod, _)| pod);
-    let joined = |from: &str, to: &str| {
-        let (from, to) = (network(from), network(to));
-        from == to || roads.contains(&(from, to)) || roads.contains(&(to, from))
-    };
-    let as_wanted = || {
-        let matrix = sandbox.matrix_with(&pods, &[Probe::Http, Probe::Udp])?;
-        let wrong = matrix.wrong(joined);
-        match wrong.is_empty() {
-            true => Ok(Some(())),
-            false => Err(causeway_sandbox::Error::Request(wrong.join("\n"))),
-        }
-    };
-    sandbox.wait_for(&format!("pods over {roads:?} and no others"), as_wanted).unwrap();
+    wait_roads(sandbox, &PODS.map(|(pod, _)| pod), &[Probe::Http, Probe::Udp], roads);
     println!("pods over {roads:?} and no others");
 }
 
-fn road(connectivity: &str) -> String {
-    format!(
-        "apiVersion: k8s.ovn.org/v1
-kind: ClusterNetworkConnect
-metadata: {{name: main}}
-spec:
-  networkSelectors:
-  - networkSelectionType: ClusterUserDefinedNetworks
-    clusterUserDefinedNetworkSelector: {{networkSelector: {{matchLabels: {{main: \"yes\"}}}}}}
-  - networkSelectionType: PrimaryUserDefinedNetworks
-    primaryUserDefinedNetworkSelector: {{namespaceSelector: {{matchLabels: {{main: \"yes\"}}}}}}
-  connectSubnets:
-  - {{cidr: 192.168.0.0/16, networkPrefix: 24}}
-  - {{cidr: \"fd01::/64\", networkPrefix: 96}}
-  connectivityEnabled: [{connectivity}]
-"
-    )
+fn main_road(connectivity: &str) -> String {
+    road("main", "main", 168, connectivity)
 }
 
 fn wait_success(sandbox: &Sandbox) {
@@ -154,12 +118,12 @@ fn services_are_where_they_are_granted() {
     a_pod_reaches_itself_by_its_service(sandbox);
 
     let main = [("blue", "green")];
-    sandbox.apply(&road("PodNetwork, ClusterIPServiceNetwork")).unwrap();
+    sandbox.apply(&main_road("PodNetwork, ClusterIPServiceNetwork")).unwrap();
     wait_success(sandbox);
     wait_served(sandbox, &main);
     wait_pods(sandbox, &main);
 
-    sandbox.apply(&road("ClusterIPServiceNetwork")).unwrap();
+    sandbox.apply(&main_road("ClusterIPServiceNetwork")).unwrap();
     wait_success(sandbox);
     wait_pods(sandbox, &[]);
     wait_served(sandbox, &main);
@@ -173,7 +137,7 @@ fn services_are_where_they_are_granted() {
     wait_pods(sandbox, &[]);
     wait_served(sandbox, &main);
 
-    sandbox.apply(&road("PodNetwork")).unwrap();
+    sandbox.apply(&main_road("PodNetwork")).unwrap();
     wait_success(sandbox);
     wait_served(sandbox, &[]);
     wait_pods(sandbox, &main);
@@ -210,7 +174,7 @@ fn restarts_write_nothing(sandbox: &Sandbox) {
     };
     let before = sandbox.wait_for("everything to be written", quiet).unwrap();
     for unit in ["cluster-manager", "n1/causeway", "n3/causeway"] {
-        causeway_tests::kill_and_wait(sandbox, unit);
+        kill_and_wait(sandbox, unit);
     }
     std::thread::sleep(std::time::Duration::from_secs(5));
     assert_eq!(sandbox.wait_for("everything to be written", quiet).unwrap(), before);
