@@ -299,6 +299,13 @@ impl ConnectPool {
         self.slots
     }
 
+    /// The object says how many links have keys: that stays, also if nobody has a block any more.
+    pub fn fix_slots(&mut self, slots: u32) {
+        if self.slots.is_none() && slots > 0 {
+            self.slots = Some(slots);
+        }
+    }
+
     /// How many layer3 networks there is room for, if there were nothing else.
     pub fn layer3_capacity(&self) -> u32 {
         let keyed = if self.topology.has_node_ports() { PortKey::LAST / self.slots() } else { u32::MAX };

@@ -87,8 +87,11 @@ impl Manager {
         if !problems.is_empty() {
             return Err(Trouble::from(&problems[..]));
         }
-        let blocks = written.map_or_else(|_| known.blocks.clone(), |written| written.blocks);
-        Ok(Connect { selections: meant.selections.clone(), blocks, ..known.clone() })
+        let (blocks, slots) = match written {
+            Ok(written) => (written.blocks, written.slots.or(known.slots)),
+            Err(_) => (known.blocks.clone(), known.slots),
+        };
+        Ok(Connect { selections: meant.selections.clone(), blocks, slots, ..known.clone() })
     }
 
     pub(super) fn feed_connect(&mut self, name: &ConnectName, mut record: Connect) {

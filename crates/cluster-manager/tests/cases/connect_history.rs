@@ -238,3 +238,24 @@ proptest! {
         prop_assert_eq!(&story.world.objects, &before);
     }
 }
+
+/// How many links have keys is written with the first block. If that goes before the write has come back, zones count it
+/// all the same.
+#[test]
+fn what_was_written_belongs_to_what_is_reported() {
+    let mut story = Story::begin();
+    let history = [
+        Happens::Connect(0),
+        Happens::Selects(0, true),
+        Happens::Network(4),
+        Happens::Connect(1),
+        Happens::Namespace(4, true),
+        Happens::Label(4, true),
+        Happens::Network(4),
+        Happens::Zone(0),
+        Happens::Second,
+        Happens::Second,
+    ];
+    history.iter().for_each(|event| story.play(event));
+    assert!(story.world.condition(CNC, "c1", "Ready-In-Zone-n0").starts_with("True"));
+}

@@ -53,6 +53,9 @@ impl Entry {
             .filter(|(owner, cidrs)| self.pool.subnets_of(**owner).as_ref() == Some(cidrs));
         let written: Vec<ConnectOwner> = written.map(|(owner, _)| *owner).collect();
         self.pool.commit_only(written);
+        if let Some(slots) = self.connect.slots {
+            self.pool.fix_slots(slots);
+        }
     }
 }
 
