@@ -107,6 +107,20 @@ impl Manager {
         let counts = |nad: &&NadState| matches!(nad.verdict, Verdict::Accepted(_) | Verdict::Second(_));
         others.filter(counts).map(|nad| nad.record.key.name.clone()).collect()
     }
+
+    /// Another network whose attachment in the namespace is being created: two that come at once must not both be the
+    /// namespace's.
+    pub(crate) fn coming_primary(&self, key: &OwnerKey, namespace: &NamespaceName) -> Option<String> {
+        let others =
+            self.owners.by_namespace.get(namespace).into_iter().flatten().filter(|other| *other != key);
+        let coming = |other: &&OwnerKey| {
+            self.owners.all.get(*other).is_some_and(|owner| {
+                let primary = owner.intent.as_ref().is_ok_and(Network::is_primary);
+                primary && !owner.deleting && owner.report.creating.contains(namespace)
+            })
+        };
+        others.into_iter().find(coming).map(|other| other.name().to_string())
+    }
 }
 
 /// Whether the manager itself has given the attachment this network: nobody else may write that annotation.

@@ -178,7 +178,8 @@ impl Manager {
             return Err(invalid_primary_network(namespace.as_str()));
         }
         let others = if network.is_primary() { self.other_primaries(&nad) } else { Vec::new() };
-        let conflict = others.first().map(|other| primary_exists(namespace, other));
+        let coming = self.coming_primary(key, namespace).filter(|_| network.is_primary());
+        let conflict = others.first().or(coming.as_ref()).map(|other| primary_exists(namespace, other));
         match self.nads.all.get(&nad) {
             None if conflict.is_none() => {
                 report.creating.insert(namespace.clone());

@@ -24,6 +24,8 @@ pub(crate) struct World {
     /// Writes are kept back.
     pub(crate) paused: bool,
     pub(crate) held: VecDeque<Request>,
+    queue: VecDeque<Request>,
+    busy: bool,
     clock: i64,
     versions: u64,
 }
@@ -113,6 +115,8 @@ impl World {
             failing: None,
             paused: false,
             held: VecDeque::new(),
+            queue: VecDeque::new(),
+            busy: false,
             clock: 0,
             versions: 0,
         }
@@ -321,17 +325,29 @@ impl World {
                     self.said.push(text);
                 }
                 Output::Write(request) if self.paused => self.held.push_back(request),
-                Output::Write(request) => self.write(request),
+                Output::Write(request) => self.queue.push_back(request),
             }
         }
+        self.work_off();
+    }
+
+    /// Does what was asked for in the order in which it was asked for, as the queue of writes does: what an event of one write
+    /// leads to comes after what is waiting already.
+    fn work_off(&mut self) {
+        if std::mem::replace(&mut self.busy, true) {
+            return;
+        }
+        while let Some(request) = self.queue.pop_front() {
+            self.write(request);
+        }
+        self.busy = false;
     }
 
     /// Lets writes through that were kept back.
     pub(crate) fn resume(&mut self) {
         self.paused = false;
-        while let Some(request) = self.held.pop_front() {
-            self.write(request);
-        }
+        self.queue.append(&mut self.held);
+        self.work_off();
     }
 
     fn write(&mut self, request: Request) {
