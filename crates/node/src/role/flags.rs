@@ -65,6 +65,7 @@ pub struct NodeFlags {
     #[arg(
         long,
         env = "CAUSEWAY_ENABLE_NETWORK_CONNECT",
+        value_name = "BOOL",
         default_value_t = true,
         num_args = 0..=1,
         require_equals = true,
