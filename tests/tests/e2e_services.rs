@@ -64,6 +64,14 @@ fn answering(
     Ok(said.lines().map(str::to_owned).collect())
 }
 
+/// Asks all pods at once.
+fn all_pods<T: Send>(ask: impl Fn(&str) -> T + Sync) -> Vec<(&'static str, T)> {
+    std::thread::scope(|scope| {
+        let asked = PODS.map(|(pod, _)| (pod, scope.spawn(|| ask(pod))));
+        asked.into_iter().map(|(pod, answer)| (pod, answer.join().unwrap())).collect()
+    })
+}
+
 /// Waits until exactly these networks have each other's services, by both families, and everybody his own.
 fn wait_served(sandbox: &Sandbox, roads: &[(&str, &str)]) {
     let all: Vec<(&str, String)> = NETWORKS
@@ -75,8 +83,8 @@ fn wait_served(sandbox: &Sandbox, roads: &[(&str, &str)]) {
     let asked: Vec<String> = all.iter().map(|(_, address)| address.clone()).collect();
     let as_wanted = || {
         let mut wrong = Vec::new();
-        for (pod, _) in PODS {
-            let answered = answering(sandbox, pod, &asked)?;
+        for (pod, answered) in all_pods(|pod| answering(sandbox, pod, &asked)) {
+            let answered = answered?;
             for (namespace, address) in &all {
                 let wanted = joined(roads, network(pod), namespace);
                 if answered.contains(address) != wanted {
