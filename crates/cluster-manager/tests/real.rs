@@ -5,10 +5,9 @@
 
 mod real_support;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use real_support::{Cluster, Running};
+use real_support::{Cluster, Running, a_restart_writes_nothing};
 use serde_json::{Value, json};
 
 const LABEL: &str = "k8s.ovn.org/primary-user-defined-network";
@@ -40,6 +39,9 @@ fn nad(namespace: &str, name: &str, config: &Value) -> Value {
     })
 }
 
+/// Everything that the manager writes.
+const WRITTEN: &str = "nodes,pods,net-attach-def,udn,cudn,configmaps";
+
 /// One server for everything that needs the policies: starting one costs seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn from_a_manifest_to_addresses_and_back() {
@@ -49,7 +51,7 @@ async fn from_a_manifest_to_addresses_and_back() {
     networks_get_numbers_and_pods_addresses(&cluster);
     columns_tell_what_there_is(&cluster);
     tenants_stay_in_their_networks(&cluster);
-    let manager = a_restart_writes_nothing(&cluster, manager).await;
+    let manager = a_restart_writes_nothing(&cluster, WRITTEN, manager).await;
     a_network_in_use_stays(&cluster);
     manager.stop().await;
 }
@@ -159,35 +161,6 @@ fn tenants_stay_in_their_networks(cluster: &Cluster) {
             "{name} is not wired"
         );
     }
-}
-
-/// Versions of everything that the manager writes.
-fn versions(cluster: &Cluster) -> BTreeMap<String, String> {
-    let kinds = "nodes,pods,net-attach-def,udn,cudn,configmaps";
-    let list: Value = serde_json::from_str(&cluster.kubectl(&["get", kinds, "-A", "-o", "json"])).unwrap();
-    let version = |object: &Value| {
-        let meta = &object["metadata"];
-        (
-            format!("{} {}/{}", object["kind"], meta["namespace"], meta["name"]),
-            meta["resourceVersion"].as_str().unwrap().to_owned(),
-        )
-    };
-    list["items"].as_array().unwrap().iter().map(version).collect()
-}
-
-async fn a_restart_writes_nothing(cluster: &Cluster, manager: Running) -> Running {
-    cluster.eventually("nothing changes any more", || {
-        let before = versions(cluster);
-        std::thread::sleep(Duration::from_secs(2));
-        (before == versions(cluster)).then_some(())
-    });
-    let before = versions(cluster);
-    manager.stop().await;
-    let manager = Running::start(cluster);
-    manager.wait_until_ready(cluster);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(versions(cluster), before);
-    manager
 }
 
 /// D016, D017: a network goes only after its pods, and then all of it goes.

@@ -10,7 +10,7 @@ use std::path::Path;
 use causeway_api::annotations::keys;
 use causeway_api::intent::Connect;
 use causeway_types::ConnectName;
-use real_support::{Cluster, Running};
+use real_support::{Cluster, Running, a_restart_writes_nothing};
 use serde_json::{Value, json};
 
 const EXAMPLE: &str = "orange-purple";
@@ -26,7 +26,7 @@ async fn connections_from_a_manifest_to_success_and_back() {
     zones_report_and_columns_are_filled(&cluster);
     both_spellings_apply(&cluster);
     connections_are_counted(&cluster, &manager);
-    let manager = a_restart_writes_nothing(&cluster, manager).await;
+    let manager = a_restart_writes_nothing(&cluster, "cnc,configmaps,net-attach-def", manager).await;
     a_connection_goes(&cluster);
     manager.stop().await;
 }
@@ -139,29 +139,6 @@ fn connections_are_counted(cluster: &Cluster, manager: &Running) {
         let page = manager.page("/metrics")?;
         wanted.iter().all(|line| page.contains(line.as_str())).then_some(())
     });
-}
-
-fn versions(cluster: &Cluster) -> Vec<String> {
-    let text = cluster.kubectl(&["get", "cnc,configmaps,net-attach-def", "-A", "-o", "json"]);
-    let list: Value = serde_json::from_str(&text).unwrap();
-    let version =
-        |object: &Value| format!("{} {}", object["metadata"]["name"], object["metadata"]["resourceVersion"]);
-    list["items"].as_array().unwrap().iter().map(version).collect()
-}
-
-async fn a_restart_writes_nothing(cluster: &Cluster, manager: Running) -> Running {
-    cluster.eventually("nothing changes any more", || {
-        let before = versions(cluster);
-        std::thread::sleep(std::time::Duration::from_secs(2));
-        (before == versions(cluster)).then_some(())
-    });
-    let before = versions(cluster);
-    manager.stop().await;
-    let manager = Running::start(cluster);
-    manager.wait_until_ready(cluster);
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    assert_eq!(versions(cluster), before);
-    manager
 }
 
 /// W11, P14: a connection goes with its numbers recorded, and who waited for its addresses is accepted.

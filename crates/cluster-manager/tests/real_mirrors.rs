@@ -6,7 +6,7 @@
 mod real_support;
 
 use causeway_api::annotations::keys;
-use real_support::{Cluster, Running};
+use real_support::{Cluster, Running, a_restart_writes_nothing};
 use serde_json::{Value, json};
 
 const NS: &str = "blue";
@@ -23,7 +23,7 @@ async fn slices_and_their_mirrors() {
     slices_of_users_are_mirrored(&cluster);
     large_slices_are_mirrored(&cluster);
     mirrors_are_the_managers_alone(&cluster);
-    let manager = a_restart_writes_nothing(&cluster, manager).await;
+    let manager = a_restart_writes_nothing(&cluster, "endpointslices", manager).await;
     mirrors_go(&cluster);
     manager.stop().await;
 }
@@ -214,24 +214,6 @@ fn mirrors_are_the_managers_alone(cluster: &Cluster) {
         (&after["metadata"]["name"], &after["endpoints"]),
         (&before["metadata"]["name"], &before["endpoints"])
     );
-}
-
-fn versions(cluster: &Cluster) -> Vec<String> {
-    let text = cluster.kubectl(&["get", "endpointslices", "-A", "-o", "json"]);
-    let list: Value = serde_json::from_str(&text).unwrap();
-    let version =
-        |object: &Value| format!("{} {}", object["metadata"]["name"], object["metadata"]["resourceVersion"]);
-    list["items"].as_array().unwrap().iter().map(version).collect()
-}
-
-async fn a_restart_writes_nothing(cluster: &Cluster, manager: Running) -> Running {
-    let before = versions(cluster);
-    manager.stop().await;
-    let manager = Running::start(cluster);
-    manager.wait_until_ready(cluster);
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    assert_eq!(versions(cluster), before);
-    manager
 }
 
 /// I007, I017.

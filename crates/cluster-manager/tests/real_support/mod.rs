@@ -260,3 +260,30 @@ impl Running {
         Some(page)
     }
 }
+
+/// The versions of all objects of these kinds.
+fn versions(cluster: &Cluster, kinds: &str) -> Vec<String> {
+    let text = cluster.kubectl(&["get", kinds, "-A", "-o", "json"]);
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let version = |object: &Value| {
+        let meta = &object["metadata"];
+        format!("{} {}/{} {}", object["kind"], meta["namespace"], meta["name"], meta["resourceVersion"])
+    };
+    list["items"].as_array().unwrap().iter().map(version).collect()
+}
+
+/// Starts another manager, once everything is written, and sees that it writes nothing to objects of these kinds.
+pub(crate) async fn a_restart_writes_nothing(cluster: &Cluster, kinds: &str, manager: Running) -> Running {
+    cluster.eventually("nothing changes any more", || {
+        let before = versions(cluster, kinds);
+        std::thread::sleep(Duration::from_secs(2));
+        (before == versions(cluster, kinds)).then_some(())
+    });
+    let before = versions(cluster, kinds);
+    manager.stop().await;
+    let manager = Running::start(cluster);
+    manager.wait_until_ready(cluster);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(versions(cluster, kinds), before);
+    manager
+}
