@@ -149,9 +149,6 @@ impl<'a> Northbound<'a> {
     /// A service that is not on the network goes from it, also while the network cannot be rendered.
     fn service(&self, key: &ObjectKey, name: &NetworkName) -> Plan {
         let zone = self.0;
-        if !zone.knows_services() {
-            return Plan::Hold("not all services and endpoints are known yet".into());
-        }
         let Some(service) = zone.service(key) else { return Plan::Absent };
         match zone.serving(&key.namespace, name) {
             Serving::Yes => {}

@@ -38,8 +38,6 @@ pub(super) struct Services {
     entries: BTreeMap<Arc<str>, Entry>,
     /// The service of each slice.
     owners: HashMap<Box<str>, Arc<str>>,
-    /// Whether there may be some that were not listed yet, or endpoints of them.
-    awaited: bool,
 }
 
 impl Services {
@@ -83,25 +81,6 @@ impl Services {
 }
 
 impl Zone {
-    /// From now on nobody can say which services there are: what is there of them stays.
-    pub fn await_services(&mut self) {
-        self.services.awaited = true;
-    }
-
-    /// All services and all their endpoints are known.
-    pub fn services_listed(&mut self) -> Dirty {
-        let northbound = match std::mem::take(&mut self.services.awaited) {
-            true => vec![paths::SERVICES.to_owned()],
-            false => Vec::new(),
-        };
-        Dirty { northbound, ..Dirty::default() }
-    }
-
-    /// Whether all services and all their endpoints are known.
-    pub fn knows_services(&self) -> bool {
-        !self.services.awaited
-    }
-
     /// A service is there, or has changed.
     pub fn apply_service(&mut self, service: &record::Service) -> Dirty {
         // Names become parts of paths; what Kubernetes would refuse as a name is refused here too.
