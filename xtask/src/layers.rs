@@ -13,12 +13,21 @@ const PURE: &[(&str, &[&str])] = &[
     ("causeway-types", &[]),
     ("causeway-alloc", &["causeway-types"]),
     ("causeway-api", &["causeway-types"]),
-    ("causeway-model", &["causeway-types", "causeway-alloc", "causeway-api"]),
+    ("causeway-record", &["causeway-types", "causeway-api"]),
+    ("causeway-zone", &["causeway-types", "causeway-alloc", "causeway-api", "causeway-record"]),
+    ("causeway-cluster", &["causeway-types", "causeway-alloc", "causeway-api", "causeway-record"]),
     ("causeway-ovsdb", &["causeway-types"]),
     ("causeway-ovn", &["causeway-types", "causeway-ovsdb"]),
     (
         "causeway-plan",
-        &["causeway-types", "causeway-api", "causeway-model", "causeway-ovsdb", "causeway-ovn"],
+        &[
+            "causeway-types",
+            "causeway-api",
+            "causeway-record",
+            "causeway-zone",
+            "causeway-ovsdb",
+            "causeway-ovn",
+        ],
     ),
 ];
 

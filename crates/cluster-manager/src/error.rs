@@ -4,8 +4,8 @@
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each variant says what its fields are")]
 pub enum Error {
-    #[error("--cluster-subnets cannot be split among nodes: {0}")]
-    ClusterSubnets(causeway_alloc::Error),
+    #[error(transparent)]
+    Cluster(#[from] causeway_cluster::Error),
     #[error(transparent)]
     Runtime(#[from] causeway_runtime::Error),
     #[error("leadership is lost: {0}")]

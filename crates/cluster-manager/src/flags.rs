@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use causeway_runtime::ClusterFlags;
 use causeway_types::ConnectTopology;
 
-use crate::{Config, Features};
+use causeway_cluster::{Config, Features};
 
 /// Flags of the cluster manager
 #[derive(Clone, Debug, clap::Args)]

@@ -1,42 +1,12 @@
-//! The cluster manager: network ids, node ids, tunnel keys, pod addresses, attachments of user-defined networks,
-//! connections between them, mirrors of EndpointSlices, and the status of networks and connections.
-//!
-//! [`Manager`] is a value: [`Manager::step`] takes one message and answers with what is to be written. It never waits,
-//! never reads a clock and never forgets a number that somebody may still use. [`run`] is the part with sockets.
+//! The cluster manager with sockets: lease, watches, queue of writes, events, metrics. What it decides is
+//! `causeway-cluster`'s.
 
-mod attach;
-mod config;
-mod connect;
-mod dirty;
 mod error;
 mod flags;
-mod input;
-mod judge;
-mod keys;
-mod manager;
-mod memory;
 mod metrics;
-mod mirrors;
-mod nads;
-mod namespaces;
-mod networks;
-mod nodes;
-mod owners;
-mod pods;
-mod pools;
-mod removal;
-mod render;
-mod routes;
 mod run;
-mod start;
-mod status;
-mod trouble;
 
-pub use config::{Config, Features};
+pub use causeway_cluster::Config;
 pub use error::Error;
 pub use flags::Flags;
-pub use input::{Input, Output};
-pub use keys::OwnerKey;
-pub use manager::Manager;
-pub use mirrors::{Content, Endpoint, EndpointSlice, Mirror, Source};
 pub use run::{Options, run};

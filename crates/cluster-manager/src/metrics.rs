@@ -1,13 +1,13 @@
 //! What the manager counts.
 
-use causeway_runtime::write::Ended;
+use causeway_record::Ended;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::{Input, Manager};
+use causeway_cluster::{Input, Manager};
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct Written {
@@ -69,10 +69,11 @@ impl Metrics {
 
     pub(crate) fn count(&self, manager: &Manager) {
         let set = |gauge: &Gauge, count: usize| gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
-        set(&self.networks, manager.networks.all.len());
-        set(&self.pods, manager.pods.all.len());
-        set(&self.waiting, manager.pods.waiting.values().map(std::collections::BTreeSet::len).sum());
-        for ((accepted, status), count) in manager.connects.counts() {
+        let counts = manager.counts();
+        set(&self.networks, counts.networks);
+        set(&self.pods, counts.pods);
+        set(&self.waiting, counts.waiting);
+        for ((accepted, status), count) in counts.connects {
             set(&self.connects.get_or_create(&Connected { accepted, status }), count);
         }
     }

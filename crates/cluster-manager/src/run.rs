@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use causeway_alloc::Reuse;
-use causeway_runtime::watch::{Event, Selection, Watched, everywhere, watch};
+use causeway_api::install::{FREED_NUMBERS, FREED_NUMBERS_KEY};
+use causeway_cluster::{Config, Input, Manager, Output};
+use causeway_record::{Event, Watched};
+use causeway_runtime::watch::{Selection, everywhere, watch};
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Lease, Recorder, serve};
 use jiff::Timestamp;
@@ -14,9 +17,8 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::memory;
 use crate::metrics::Metrics;
-use crate::{Config, Error, Flags, Input, Manager, Output};
+use crate::{Error, Flags};
 
 /// Messages that may wait; a watch that is faster waits itself.
 const QUEUE: usize = 4096;
@@ -149,12 +151,13 @@ async fn work(
 async fn read_memory(client: &Client, namespace: &str) -> Result<Reuse, Error> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     loop {
-        match api.get_opt(memory::CONFIG_MAP).await {
+        match api.get_opt(FREED_NUMBERS).await {
             Ok(None) => return Ok(Reuse::default()),
             Ok(Some(map)) => {
-                let text = map.data.unwrap_or_default().remove(memory::KEY).unwrap_or_else(|| "{}".into());
+                let text =
+                    map.data.unwrap_or_default().remove(FREED_NUMBERS_KEY).unwrap_or_else(|| "{}".into());
                 let problem = |problem: serde_json::Error| Error::Memory {
-                    name: format!("{namespace}/{}", memory::CONFIG_MAP),
+                    name: format!("{namespace}/{}", FREED_NUMBERS),
                     problem: problem.to_string(),
                 };
                 return serde_json::from_str(&text).map_err(problem);

@@ -12,8 +12,8 @@ mod raw;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use causeway_model::zone::{Dirty, Zone};
 use causeway_plan::Northbound;
+use causeway_zone::{Dirty, Zone};
 use measure::{Meter, median};
 use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;

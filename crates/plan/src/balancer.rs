@@ -19,8 +19,7 @@ pub(crate) fn group(scope: &Scope<'_>, name: &str) -> Option<Planned> {
     }
     let row = nb::LoadBalancerGroup { name: name.into(), ..Default::default() };
     // After the switches and routers that it joins, before the load balancers that join it.
-    let mut planned =
-        Planned::new(causeway_model::zone::paths::balancer_group(name), row).in_phase(Phase::Port);
+    let mut planned = Planned::new(causeway_zone::paths::balancer_group(name), row).in_phase(Phase::Port);
     if on_switch {
         planned = planned.within::<nb::LogicalSwitch>(&switch(scope.name()), "load_balancer_group");
     }

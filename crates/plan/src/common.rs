@@ -1,8 +1,8 @@
 //! What all networks share: limits on what OVN's controllers must handle, meters, the name of the zone.
 
-use causeway_model::zone::Zone;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, path, reference};
+use causeway_zone::Zone;
 
 use crate::row::map;
 

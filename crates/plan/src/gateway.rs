@@ -4,10 +4,10 @@
 use std::net::IpAddr;
 
 use causeway_api::crd::Topology;
-use causeway_model::zone::{Gateway, Leg};
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, path};
 use causeway_types::{Family, Mac, MasqueradeRole, masquerade_address};
+use causeway_zone::{Gateway, Leg};
 use ipnet::IpNet;
 
 use crate::row::{Route, gateway as at, gateway_router, ids, map, role_ids, router, set, with};

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use causeway_model::zone::{Rendering, Zone};
 use causeway_types::{Cidr, Mac, NetworkName, management_port_device};
+use causeway_zone::{Rendering, Zone};
 use ipnet::IpNet;
 
 /// The bridge that ovn-controller keeps.

@@ -2,10 +2,10 @@
 //! network's remote ports on its transit router.
 
 use causeway_api::crd::Topology;
-use causeway_model::zone::There;
 use causeway_ovn::Planned;
 use causeway_ovn::generated::nb;
 use causeway_types::PortKey;
+use causeway_zone::There;
 use ipnet::IpNet;
 
 use crate::row::{Map, Route, addresses, core, ids, map, node, router, set, with};

@@ -7,10 +7,10 @@
 use std::net::IpAddr;
 
 use causeway_api::annotations::{OpenPort, Protocol};
-use causeway_model::zone::Active;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, path};
 use causeway_types::hashed_name;
+use causeway_zone::Active;
 
 use crate::common::{Acl, port_group};
 

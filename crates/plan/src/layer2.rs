@@ -6,10 +6,10 @@
 //!                                              └──trtor── other nodes' gateway routers
 //! ```
 
-use causeway_model::zone::Leg;
 use causeway_ovn::Planned;
 use causeway_ovn::generated::nb;
 use causeway_types::{Family, PortKey, TransitPeers};
+use causeway_zone::Leg;
 use ipnet::IpNet;
 
 use crate::interconnect::spanning;

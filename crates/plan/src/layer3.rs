@@ -6,10 +6,10 @@
 //!                                  └──rtots── transit_switch ── other nodes
 //! ```
 
-use causeway_model::zone::Leg;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str};
 use causeway_types::Family;
+use causeway_zone::Leg;
 use ipnet::IpNet;
 
 use crate::interconnect;

@@ -1,6 +1,6 @@
 //! Plans: from the model to OVN rows and host configuration.
 //!
-//! Pure functions of a [`Zone`](causeway_model::zone::Zone). One module for each feature; [`Northbound`] and
+//! Pure functions of a [`Zone`](causeway_zone::Zone). One module for each feature; [`Northbound`] and
 //! [`Southbound`] put them together as planners of the two databases. Nothing here looks at what a database has.
 
 mod balancer;

@@ -1,10 +1,10 @@
 //! The plan of a zone's northbound database: which slices there are, and who plans each.
 
 use causeway_api::crd::Topology;
-use causeway_model::record::ObjectKey;
-use causeway_model::zone::{Active, Rendering, Serving, There, Use, Zone, paths};
 use causeway_ovn::{Plan, Planned, Planner, Str};
+use causeway_record::ObjectKey;
 use causeway_types::{ConnectName, NamespaceName, NetworkName, NodeName};
+use causeway_zone::{Active, Rendering, Serving, There, Use, Zone, paths};
 
 use crate::connect::{self, Part};
 use crate::scope::Scope;

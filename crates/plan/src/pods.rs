@@ -2,11 +2,11 @@
 //! layer2 networks.
 
 use causeway_api::crd::Topology;
-use causeway_model::record::ObjectKey;
-use causeway_model::zone::{Active, PodAddress, PodInfo, PodPort, Zone};
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, path};
+use causeway_record::ObjectKey;
 use causeway_types::{NetworkNames, ObjectName};
+use causeway_zone::{Active, PodAddress, PodInfo, PodPort, Zone};
 
 use crate::isolation;
 use crate::row::{ids, map, set, switch, with};

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use causeway_api::crd::Topology;
-use causeway_model::zone::Active;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, path};
 use causeway_types::{Mac, NetworkName};
+use causeway_zone::Active;
 use ipnet::IpNet;
 
 /// Texts by key, as OVN has them.

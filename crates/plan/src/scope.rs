@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use causeway_model::zone::{Active, Gateway, Here, ZoneConfig};
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, reference};
 use causeway_types::{Mac, NetworkName, NodeId};
+use causeway_zone::{Active, Gateway, Here, ZoneConfig};
 use ipnet::IpNet;
 
 use crate::common::{copp, port_group};

@@ -8,13 +8,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use causeway_model::record::ObjectKey;
-use causeway_model::zone::{
-    Active, EndpointInfo, Protocol, Rendering, ServiceInfo, ServicePort, SliceInfo, Zone, paths,
-};
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, path};
+use causeway_record::ObjectKey;
 use causeway_types::{Family, MasqueradeRole, NamespaceName, masquerade_address};
+use causeway_zone::{
+    Active, EndpointInfo, Protocol, Rendering, ServiceInfo, ServicePort, SliceInfo, Zone, paths,
+};
 
 use crate::row::{Map, map, role_ids, set, with};
 use crate::scope::{Result, Scope};

@@ -1,8 +1,8 @@
 //! The chassis of other nodes in this zone's southbound database: how ovn-controller knows where tunnels lead.
 
-use causeway_model::zone::{NodeInfo, Zone};
 use causeway_ovn::generated::sb;
 use causeway_ovn::{Plan, Planned, Planner, Str, path, reference};
+use causeway_zone::{NodeInfo, Zone};
 
 /// The plan of a zone's southbound database.
 #[derive(Clone, Copy, Debug)]

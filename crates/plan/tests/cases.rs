@@ -4,10 +4,10 @@
 
 mod support;
 
-use causeway_model::zone::{Render, Zone};
 use causeway_ovn::{Plan, Planner, RowKey, generated::nb};
 use causeway_plan::host::{HostLink, HostPlan, HostRoute, OvsPort, host};
 use causeway_plan::{Northbound, Southbound};
+use causeway_zone::{Render, Zone};
 use serde_json::json;
 use support::*;
 
@@ -504,7 +504,7 @@ fn e04_e05_open_ports() {
     let slice = "network:default:pod:ns1:web-0:";
     let acls = |zone: &Zone| table(&Northbound::new(zone), slice, "ACL", &["action", "match"]);
     let mut pod = web(Ip::V4);
-    let open = |pod: &mut causeway_model::record::Pod, text: &str| {
+    let open = |pod: &mut causeway_record::Pod, text: &str| {
         pod.annotations.insert("k8s.ovn.org/open-default-ports".into(), text.into());
     };
     open(&mut pod, "- protocol: tcp\n  port: 80\n- protocol: icmp\n");

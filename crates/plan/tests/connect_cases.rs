@@ -3,13 +3,13 @@
 
 mod support;
 
-use causeway_model::record::Connect;
-use causeway_model::zone::{Reason, Render, Subject, Zone};
 use causeway_ovn::declare::Phase;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planner, RowKey};
 use causeway_plan::{Northbound, OwnPort, own_ports};
+use causeway_record::Connect;
 use causeway_types::PortKey;
+use causeway_zone::{Reason, Render, Subject, Zone};
 use serde_json::json;
 use support::*;
 
@@ -443,7 +443,7 @@ fn networks_with_different_mtus() {
 /// cnc-cases V07, V08, X16: an event touches what follows from it, and nothing else.
 #[test]
 fn v07_v08_x16_what_events_make_dirty() {
-    let about = |dirty: causeway_model::zone::Dirty| -> Vec<String> {
+    let about = |dirty: causeway_zone::Dirty| -> Vec<String> {
         dirty.northbound.into_iter().filter(|prefix| prefix.starts_with("cnc:")).collect()
     };
     for (topology, links) in [("transit", 2), ("both", 2), ("compact", 0)] {

@@ -4,9 +4,9 @@
 
 mod support;
 
-use causeway_model::record::Connect;
-use causeway_model::zone::Dirty;
 use causeway_plan::own_ports;
+use causeway_record::Connect;
+use causeway_zone::Dirty;
 use support::northd::*;
 use support::server::run;
 use support::*;

@@ -5,12 +5,12 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_model::record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
-use causeway_model::zone::{Dirty, Render, Zone};
 use causeway_ovn::Str;
 use causeway_plan::host::host;
 use causeway_plan::{Northbound, Southbound};
+use causeway_record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
+use causeway_zone::{Dirty, Render, Zone};
 use proptest::prelude::*;
 use support::ledger::Ledger;
 use support::server::{Databases, run};

@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_model::zone::{Dirty, Reason, Subject};
+use causeway_zone::{Dirty, Reason, Subject};
 use support::server::{Databases, run};
 use support::*;
 

@@ -3,12 +3,12 @@
 
 mod support;
 
-use causeway_model::record::{EndpointPort, Protocol};
-use causeway_model::zone::{Dirty, Zone};
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Planner, RowKey};
 use causeway_plan::Northbound;
+use causeway_record::{EndpointPort, Protocol};
 use causeway_types::hashed_name;
+use causeway_zone::{Dirty, Zone};
 use serde_json::json;
 use support::*;
 
@@ -24,7 +24,7 @@ fn blue_zone() -> Zone {
     zone
 }
 
-fn web_service() -> causeway_model::record::Service {
+fn web_service() -> causeway_record::Service {
     service("ns1/web", &["10.96.0.50"])
 }
 

@@ -4,7 +4,7 @@
 
 mod support;
 
-use causeway_model::zone::Zone;
+use causeway_zone::Zone;
 use support::northd::*;
 use support::server::run;
 use support::*;

@@ -7,39 +7,12 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use causeway_api::conditions::cut;
+use causeway_record::{EventNote, Regarding};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder as Inner, Reporter};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-
-/// The object that an event is about.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Regarding {
-    /// Its `apiVersion`.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its namespace, if it has one.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
-}
-
-/// What an event says.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct EventNote {
-    /// About what.
-    pub regarding: Regarding,
-    /// Whether somebody should look.
-    pub warning: bool,
-    /// In one word.
-    pub reason: String,
-    /// In a sentence.
-    pub message: String,
-}
 
 /// The same words about the same object are not repeated for so long.
 const REPEAT: Duration = Duration::from_secs(300);

@@ -15,7 +15,7 @@ pub mod write;
 
 pub use client::client;
 pub use error::Error;
-pub use events::{EventNote, Recorder, Regarding};
+pub use events::Recorder;
 pub use flags::ClusterFlags;
 pub use lease::{Lease, LeaseSpec, Verdict, evaluate};
 pub use metrics::{Health, serve};

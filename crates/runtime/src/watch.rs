@@ -4,49 +4,14 @@
 //! error, a refusal or a kind that is not installed is never an empty list: it is [`Event::Unsynced`], and the watch
 //! tries again.
 
-mod kinds;
-mod services;
-
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 use std::time::Duration;
 
+use causeway_record::{Event, NOT_INSTALLED, Watched};
 use futures::StreamExt;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
-
-/// What a watch says.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event<T, K> {
-    /// The object exists, as this.
-    Applied(T),
-    /// The object is gone.
-    Deleted(K),
-    /// Everything that exists has been said.
-    Synced,
-    /// Something is wrong with the watch. Before the first `Synced` nothing may be concluded from what is missing;
-    /// after it, what was said stays whole but may be old.
-    Unsynced(String),
-}
-
-/// Something that is watched: what is kept of an object of a kind.
-pub trait Watched: Sized + Send + 'static {
-    /// The object as the API server has it, with the fields that are read.
-    type Object: Resource + Clone + Debug + DeserializeOwned + Send + 'static;
-    /// What objects are told apart by.
-    type Key: Clone + Debug + Ord + Send + 'static;
-    /// The plural of the kind, for messages.
-    const KIND: &'static str;
-
-    /// The type of the object.
-    fn kind() -> <Self::Object as Resource>::DynamicType;
-    /// The object's key, or nothing if its name is none that the API server would accept.
-    fn key(object: &Self::Object) -> Option<Self::Key>;
-    /// What is kept of the object.
-    fn trim(object: Self::Object, key: Self::Key) -> Self;
-}
 
 /// How a watch begins, and begins again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -182,13 +147,6 @@ fn lacks_streams(error: &watcher::Error) -> bool {
     }
 }
 
-const NOT_INSTALLED: &str = "are not installed in this cluster";
-
-/// Whether [`Event::Unsynced`] says that the kind is not installed: then there are no objects of it.
-pub fn is_not_installed(problem: &str) -> bool {
-    problem.contains(NOT_INSTALLED)
-}
-
 /// What is wrong, for people: a kind that is not installed and a right that is missing are named as such.
 fn problem<T: Watched>(error: &watcher::Error) -> String {
     use watcher::Error as Watch;
@@ -212,7 +170,7 @@ fn problem<T: Watched>(error: &watcher::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use causeway_model::record::Namespace;
+    use causeway_record::Namespace;
     use serde_json::json;
 
     use super::*;

@@ -5,9 +5,11 @@
 use std::time::Duration;
 
 use causeway_api::crd::UserDefinedNetwork;
-use causeway_model::record::Namespace;
-use causeway_runtime::watch::{Event, Lists, Selection, everywhere, watch};
-use causeway_runtime::write::{Action, Ended, Kind, Outcome, Priority, Request, Target, Writer};
+use causeway_record::Event;
+use causeway_record::Namespace;
+use causeway_record::{Action, Ended, Kind, Outcome, Part, Priority, Request, Target};
+use causeway_runtime::watch::{Lists, Selection, everywhere, watch};
+use causeway_runtime::write::Writer;
 use causeway_testing::ApiServer;
 use kube::Client;
 use serde_json::{Value, json};
@@ -104,7 +106,7 @@ async fn every_answer_has_its_meaning(server: &ApiServer, client: &Client) {
     for (token, (name, action, expected)) in (1..).zip(table) {
         let target = Target { kind: Kind::ConfigMap, namespace: Some("default".into()), name: name.into() };
         let text = format!("{name}: {action:?}");
-        writer.send(Request { target, part: "data", priority: Priority::Status, action, token });
+        writer.send(Request { target, part: Part::Data, priority: Priority::Status, action, token });
         let outcome = loop {
             let outcome = next(&mut outcomes).await;
             if outcome.token == token {

@@ -29,6 +29,6 @@ pub use network::{
     DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, Evpn, EvpnInstance, Network, PodSubnet, Transport,
 };
 pub use overlap::SubnetUse;
-pub use problem::{Problem, Reason};
+pub use problem::{Problem, Reason, sentences};
 pub use vrf::{VrfClaim, VrfClash, vrf_clashes};
 pub(crate) use written::check_written;

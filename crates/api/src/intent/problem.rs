@@ -99,3 +99,9 @@ impl Problems {
         }
     }
 }
+
+/// All problems in one sentence, for a message.
+pub fn sentences(problems: &[Problem]) -> String {
+    let messages: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    messages.join("; ")
+}

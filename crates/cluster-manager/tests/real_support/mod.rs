@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use causeway_api::intent::ClusterConfig;
-use causeway_cluster_manager::{Config, Error, Features, Options, run};
+use causeway_cluster::Features;
+use causeway_cluster_manager::{Config, Error, Options, run};
 use causeway_testing::ApiServer;
 use causeway_types::NodeId;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use crate::ovs::PodPort;
 use causeway_api::annotations::{Attachment, PodNetwork};
 use causeway_cni::{AddResult, Interface, IpConfig};
 use causeway_host::{PodInterface, Route};
-use causeway_model::record::ObjectKey;
+use causeway_record::ObjectKey;
 use causeway_types::{Cidr, NetworkNames, ObjectName};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

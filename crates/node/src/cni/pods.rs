@@ -5,7 +5,7 @@
 
 use causeway_api::annotations::{Attachment, PodNetworks, keys};
 use causeway_api::crd::{Role, Topology};
-use causeway_model::record::{ObjectKey, Pod, annotation};
+use causeway_record::{ObjectKey, Pod, annotation};
 use causeway_types::{Cidr, NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@ use super::pods::{Glimpse, PodFacts};
 use causeway_api::annotations::{Attachment, PodNetwork, PodNetworks, PodRole, keys};
 use causeway_api::crd::Role;
 use causeway_cni::{ErrorCode, ErrorObject};
-use causeway_model::record::ObjectKey;
+use causeway_record::ObjectKey;
 use causeway_types::{Cidr, NamespaceName, ObjectName};
 use std::collections::BTreeMap;
 
@@ -233,7 +233,7 @@ mod tests {
     use super::super::pods::{NetworkFacts, Pods};
     use super::*;
     use causeway_api::crd::Topology;
-    use causeway_model::record::Pod;
+    use causeway_record::Pod;
     use causeway_types::{NetworkName, NodeName};
     use std::slice::from_ref;
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use causeway_api::annotations::{
     Annotation, ChassisId, EncapIps, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, PerFamily,
 };
-use causeway_model::record::{Node, Texts};
+use causeway_record::{Node, Texts};
 use causeway_types::{Cidr, Family, Mac, NetworkName};
 use serde_json::{Value, json};
 

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use causeway_model::zone::Render;
 use causeway_ovsdb_client::Remote;
 use causeway_runtime::ClusterFlags;
 use causeway_types::NodeName;
+use causeway_zone::Render;
 
 /// Flags of the node role
 #[derive(Clone, Debug, clap::Args)]

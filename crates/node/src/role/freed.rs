@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use causeway_alloc::Reuse;
 use causeway_api::install::FREED_NUMBERS_KEY;
-use causeway_model::zone::{ConnectInfo, Connecting, Place, Zone};
 use causeway_types::ConnectName;
+use causeway_zone::{ConnectInfo, Connecting, Place, Zone};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tracing::warn;
 

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use causeway_api::crd::{ConnectReport, MAX_REPORTED_CONNECTS};
-use causeway_model::zone::{self, Reason, paths};
 use causeway_ovn::Str;
 use causeway_ovn::apply::Engine;
 use causeway_plan::OwnPort;
 use causeway_types::ConnectName;
+use causeway_zone::{self as zone, Reason, paths};
 
 /// The hash of what is rendered, for each connection.
 #[derive(Debug, Default)]
@@ -112,10 +112,10 @@ pub(super) fn missing(connect: &zone::ConnectReport) -> impl Iterator<Item = &zo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use causeway_model::zone::Problem;
     use causeway_ovn::apply::Options;
     use causeway_ovn::declare::NORTHBOUND;
     use causeway_types::PortKey;
+    use causeway_zone::Problem;
 
     fn wanted(hash: &str, problem: Option<Reason>) -> [zone::ConnectReport; 1] {
         let problems = problem.map(|reason| Problem::new(reason, "so it is")).into_iter().collect();

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use causeway_api::conditions::cut;
 use causeway_api::crd::{FailureSubject, MAX_FAILURES, ZoneFailure, ZoneReportSpec};
-use causeway_model::record::Node;
-use causeway_model::zone::{Problem, Reason, Subject, Zone};
 use causeway_ovn::Str;
 use causeway_ovn::apply::Engine;
+use causeway_record::Node;
+use causeway_zone::{Problem, Reason, Subject, Zone};
 use serde_json::{Value, json};
 
 use super::rendered::{Rendered, missing};
@@ -105,10 +105,10 @@ pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
 mod tests {
     use super::*;
     use causeway_api::intent::ClusterConfig;
-    use causeway_model::zone::ZoneConfig;
     use causeway_ovn::apply::Options;
     use causeway_ovn::declare::NORTHBOUND;
     use causeway_types::NodeId;
+    use causeway_zone::ZoneConfig;
 
     fn zone() -> Zone {
         let cluster = ClusterConfig::new(vec!["10.244.0.0/16".parse().unwrap()], Vec::new(), NodeId::FIRST);

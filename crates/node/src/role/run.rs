@@ -8,19 +8,22 @@ use anyhow::Context as _;
 use causeway_api::crd::ZoneReportSpec;
 use causeway_api::install::FREED_NUMBERS;
 use causeway_host::Kernel;
-use causeway_model::record::{Connect, EndpointSlice, Nad, Namespace, Node, Pod, Service};
-use causeway_model::zone::{Dirty, ZoneConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
 use causeway_ovsdb_client::Remote;
 use causeway_ovsdb_client::ovsdb::RowRef;
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_plan::{Northbound, Southbound, own_ports};
+use causeway_record::{
+    Action, Connect, Ended, EndpointSlice, Event, Kind, Nad, Namespace, Node, Outcome, Part, Pod, Priority,
+    Request, Service, Target, Watched,
+};
 use causeway_runtime::watch as watches;
-use causeway_runtime::watch::{Lists, Selection, Watched, everywhere};
-use causeway_runtime::write::{Action, Ended, Kind, Outcome, Priority, Request, Target, Writer};
+use causeway_runtime::watch::{Lists, Selection, everywhere};
+use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, serve};
 use causeway_types::{Cidr, Mac, NetworkId, management_port_device};
+use causeway_zone::{Dirty, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
@@ -118,7 +121,7 @@ fn start_freed(client: &Client, sender: &mpsc::Sender<Message>, namespace: &str)
 fn start_watch<T: Watched>(
     client: &Client,
     sender: &mpsc::Sender<Message>,
-    wrap: impl Fn(watches::Event<T, T::Key>) -> Message + Send + 'static,
+    wrap: impl Fn(Event<T, T::Key>) -> Message + Send + 'static,
 ) {
     let selection = Selection { lists: Lists::Streamed, ..Selection::default() };
     tokio::spawn(watches::watch(everywhere::<T>(client), selection, sender.clone(), wrap));
@@ -340,7 +343,7 @@ impl Task {
         }
         self.writer.send(Request {
             target: Target { kind: Kind::Node, namespace: None, name: own.name.to_string() },
-            part: "annotations",
+            part: Part::Annotations,
             priority: Priority::Network,
             action: Action::Merge { subresource: Some("status"), body: patch.clone() },
             token: 0,
@@ -403,7 +406,7 @@ impl Task {
         }
         self.writer.send(Request {
             target: Target { kind: Kind::ZoneReport, namespace: None, name: own.name.to_string() },
-            part: "report",
+            part: Part::Report,
             priority: Priority::Status,
             action: Action::Apply {
                 subresource: None,

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use causeway_alloc::Reuse;
-use causeway_model::record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
-use causeway_model::zone::{Dirty, Zone, ZoneConfig};
-use causeway_runtime::watch::Event;
+use causeway_record::Event;
+use causeway_record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
+use causeway_zone::{Dirty, Zone, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tracing::warn;
 

@@ -6,13 +6,13 @@ use causeway_api::annotations::Attachment;
 use causeway_api::crd::{Role, Topology};
 use causeway_cni::{ErrorObject, Shim};
 use causeway_host::{Host, Kernel, new_namespace};
-use causeway_model::record::{ObjectKey, Pod};
 use causeway_node::cni::{CniConfig, CniMetrics, CniServer, NetworkFacts, Pods};
 use causeway_node::ovs::{Ovs, OvsConfig};
 use causeway_ovsdb_client::ovsdb::{
     Condition, Datum, MonitorTable, Mutation, Mutator, Op, SessionConfig, Transaction, Uuid,
 };
 use causeway_ovsdb_client::{Client, ClientConfig, Remote};
+use causeway_record::{ObjectKey, Pod};
 use causeway_testing::{OvsdbServer, program, schema_file};
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName};
 use nix::sched::{CloneFlags, unshare};

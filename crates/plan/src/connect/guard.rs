@@ -3,11 +3,11 @@
 //! The links, routes and policies are those of any connection: a packet to a service needs them once its destination has
 //! become a pod. The guards look before that happens. They are there before any policy, and every policy names them.
 
-use causeway_model::zone::{ConnectInfo, Zone};
 use causeway_ovn::declare::Phase;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Str};
 use causeway_types::{Cidr, Families, Family, hashed_name};
+use causeway_zone::{ConnectInfo, Zone};
 
 use super::steering::{field, short, subnets};
 use super::{CONTROLLER, Road, at, owner, plan_of};

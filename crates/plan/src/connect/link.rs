@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use causeway_model::zone::{ConnectInfo, There};
 use causeway_ovn::declare::Phase;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, reference};
 use causeway_types::{ConnectTopology, Family, Link, NodeId, NodeName};
+use causeway_zone::{ConnectInfo, There};
 use ipnet::IpNet;
 
 use super::{OwnPort, Road, at, guard, owner};

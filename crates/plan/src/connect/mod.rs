@@ -17,13 +17,11 @@ mod link;
 mod steering;
 
 use causeway_api::crd::Topology;
-use causeway_model::zone::{
-    Active, ConnectInfo, Connecting, Here, Membership, Place, Rendering, Use, Zone, paths,
-};
 use causeway_ovn::declare::Phase;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Str, path};
 use causeway_types::{ConnectName, NetworkName, NodeName, PortKey};
+use causeway_zone::{Active, ConnectInfo, Connecting, Here, Membership, Place, Rendering, Use, Zone, paths};
 
 use crate::row::{Map, map, switch};
 use crate::scope::Result;

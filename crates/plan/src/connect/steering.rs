@@ -5,11 +5,11 @@
 
 use std::net::IpAddr;
 
-use causeway_model::zone::{Active, ConnectInfo, Membership, Zone};
 use causeway_ovn::declare::Phase;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Str};
 use causeway_types::{Cidr, Family, NetworkName, hashed_name};
+use causeway_zone::{Active, ConnectInfo, Membership, Zone};
 
 use super::{CONTROLLER, Road, at, guard, link, owner, plan_of};
 use crate::row::{router, set, with};

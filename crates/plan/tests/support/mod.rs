@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use causeway_api::intent::ClusterConfig;
-use causeway_model::record::{
+use causeway_ovn::{Plan, Planned, Planner};
+use causeway_record::{
     Connect, Endpoint, EndpointPort, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Protocol, Service,
     ServicePort,
 };
-use causeway_model::zone::{DefaultService, Zone, ZoneConfig};
-use causeway_ovn::{Plan, Planned, Planner};
 use causeway_types::{Cidr, ConnectName, ConnectSubnet, Family, NodeId, NodeName};
+use causeway_zone::{DefaultService, Zone, ZoneConfig};
 use serde_json::{Value, json};
 
 /// Which IP families a cluster and its networks have.

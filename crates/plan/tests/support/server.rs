@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 
-use causeway_model::zone::{Dirty, Zone};
 use causeway_node::{Applier, ApplierConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
 use causeway_ovn::{Planner, diff_slice};
 use causeway_plan::{Northbound, Southbound};
 use causeway_testing::{OvsdbServer, program, schema_file};
+use causeway_zone::{Dirty, Zone};
 
 pub fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Ended, Priority, Request, Target};
+use causeway_record::{Ended, Part, Priority, Request, Target};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
-type Key = (Target, &'static str);
+type Key = (Target, Part);
 
 struct Waiting {
     request: Request,
@@ -147,10 +147,10 @@ fn pause(failures: u32) -> Duration {
 mod tests {
     use serde_json::json;
 
-    use super::super::{Action, Kind};
     use super::*;
+    use causeway_record::{Action, Kind};
 
-    fn request(kind: Kind, name: &str, part: &'static str, token: u64) -> Request {
+    fn request(kind: Kind, name: &str, part: Part, token: u64) -> Request {
         let priority = if kind == Kind::Pod { Priority::Pod } else { Priority::Status };
         let target = Target { kind, namespace: None, name: name.into() };
         Request {
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn pods_first_then_in_the_order_they_came() {
         let mut queue = Queue::new(10);
-        queue.put(request(Kind::Node, "a", "status", 1));
-        queue.put(request(Kind::Pod, "b", "networks", 2));
-        queue.put(request(Kind::Node, "c", "status", 3));
-        queue.put(request(Kind::Pod, "d", "networks", 4));
+        queue.put(request(Kind::Node, "a", Part::Status, 1));
+        queue.put(request(Kind::Pod, "b", Part::Networks, 2));
+        queue.put(request(Kind::Node, "c", Part::Status, 3));
+        queue.put(request(Kind::Pod, "d", Part::Networks, 4));
         assert_eq!(tokens(&queue.due(Instant::now())), [2, 4, 1, 3]);
     }
 
@@ -180,12 +180,12 @@ mod tests {
     fn the_last_value_wins_and_an_object_has_one_write_in_flight() {
         let now = Instant::now();
         let mut queue = Queue::new(10);
-        queue.put(request(Kind::Pod, "a", "networks", 1));
-        queue.put(request(Kind::Pod, "a", "networks", 2));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 1));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 2));
         let first = queue.due(now);
         assert_eq!(tokens(&first), [2]);
-        queue.put(request(Kind::Pod, "a", "networks", 3));
-        queue.put(request(Kind::Pod, "a", "other", 4));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 3));
+        queue.put(request(Kind::Pod, "a", Part::Object, 4));
         assert_eq!(queue.due(now), []);
         queue.ended(&first[0], &Ended::Done, now);
         let second = queue.due(now);
@@ -198,16 +198,16 @@ mod tests {
     fn a_failed_write_waits_longer_each_time_and_takes_the_newest_value() {
         let start = Instant::now();
         let mut queue = Queue::new(10);
-        queue.put(request(Kind::Pod, "a", "networks", 1));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 1));
         let first = queue.due(start);
         queue.ended(&first[0], &Ended::Failed("no".into()), start);
         assert_eq!(queue.next_due(), Some(start + Duration::from_millis(100)));
-        queue.put(request(Kind::Pod, "a", "networks", 2));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 2));
         assert_eq!(queue.due(start), []);
         let again = start + Duration::from_millis(100);
         let second = queue.due(again);
         assert_eq!(tokens(&second), [2]);
-        queue.put(request(Kind::Pod, "a", "networks", 3));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 3));
         queue.ended(&second[0], &Ended::Failed("no".into()), again);
         assert_eq!(queue.next_due(), Some(again + Duration::from_millis(200)));
         assert_eq!(tokens(&queue.due(again + Duration::from_millis(200))), [3]);
@@ -217,8 +217,8 @@ mod tests {
     fn what_is_gone_is_not_tried_again() {
         let now = Instant::now();
         let mut queue = Queue::new(1);
-        queue.put(request(Kind::Pod, "a", "networks", 1));
-        queue.put(request(Kind::Pod, "b", "networks", 2));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 1));
+        queue.put(request(Kind::Pod, "b", Part::Networks, 2));
         let first = queue.due(now);
         assert_eq!(tokens(&first), [1], "one in flight at most");
         queue.ended(&first[0], &Ended::NotFound, now);

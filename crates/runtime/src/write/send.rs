@@ -7,7 +7,7 @@ use kube::core::PartialObjectMeta;
 use kube::{Client, Error};
 use serde::Serialize;
 
-use super::{Action, Ended, Request};
+use causeway_record::{Action, Ended, Request};
 
 pub(super) async fn send(client: &Client, request: &Request, time_out: Duration) -> Ended {
     match tokio::time::timeout(time_out, attempt(client, request)).await {

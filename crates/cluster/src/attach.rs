@@ -1,0 +1,242 @@
+//! Which networks a pod is to be attached to, and what it asks for there.
+
+use std::collections::BTreeMap;
+
+use causeway_api::annotations::{
+    Attachment, DefaultNetworkRequest, NetworkSelection, PodNetworks, PodRole, RequestedIp, RequestedNetworks,
+};
+use causeway_api::crd::Topology;
+use causeway_api::nad;
+use causeway_record::{ObjectKey, Pod, annotation};
+use causeway_types::{NadKey, NamespaceName, NetworkName, ObjectName};
+use ipnet::IpNet;
+
+use crate::Manager;
+use crate::keys::Wait;
+use crate::nads::Verdict;
+use crate::pools::Asked;
+use crate::trouble::{Trouble, invalid_primary_network};
+
+/// One attachment that a pod is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Wanted {
+    pub(crate) attachment: Attachment,
+    /// The network; the default one has no name here.
+    pub(crate) network: Option<NetworkName>,
+    pub(crate) role: PodRole,
+    pub(crate) asked: Asked,
+}
+
+/// Why a pod gets nothing now.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refusal {
+    /// What the pod is told; nothing where it is only a matter of moments.
+    pub(crate) trouble: Option<Trouble>,
+    /// What it waits for, if waiting helps.
+    pub(crate) wait: Option<Wait>,
+}
+
+impl Refusal {
+    pub(crate) fn told(trouble: Trouble, wait: Option<Wait>) -> Self {
+        Self { trouble: Some(trouble), wait }
+    }
+
+    pub(crate) fn silent(wait: Wait) -> Self {
+        Self { trouble: None, wait: Some(wait) }
+    }
+
+    fn text(message: impl Into<String>) -> Self {
+        Self::told(Trouble::new("InvalidRequest", message), None)
+    }
+}
+
+impl Manager {
+    /// The attachments of a pod, the default network first.
+    pub(crate) fn attachments(&self, pod: &Pod, current: &PodNetworks) -> Result<Vec<Wanted>, Refusal> {
+        let namespace = &pod.key.namespace;
+        if !self.namespaces.all.contains_key(namespace) {
+            return Err(Refusal::silent(Wait::Namespace(namespace.clone())));
+        }
+        let request = annotation::<DefaultNetworkRequest>(&pod.annotations)
+            .map_err(|error| Refusal::text(error.to_string()))?;
+        let mut wanted = if self.namespaces.is_labelled(namespace) {
+            self.segmented(pod, current, request)?
+        } else {
+            vec![default_network(PodRole::Primary, self.asked_of_default(request)?)]
+        };
+        wanted.extend(self.secondary(pod)?);
+        Ok(wanted)
+    }
+
+    /// The primary network of a labelled namespace, and the default network for the platform's use.
+    fn segmented(
+        &self,
+        pod: &Pod,
+        current: &PodNetworks,
+        request: Option<DefaultNetworkRequest>,
+    ) -> Result<Vec<Wanted>, Refusal> {
+        let namespace = &pod.key.namespace;
+        let wait = || Some(Wait::Namespace(namespace.clone()));
+        if let Some(flag) = self.config.features.without_networks() {
+            let message =
+                format!("the namespace asks for a user-defined network, and they are switched off ({flag})");
+            return Err(Refusal::told(Trouble::new("FeatureDisabled", message), wait()));
+        }
+        // A pod never moves: whatever its primary network is, and whether it is still there, it gets no other.
+        if current.0.values().any(|entry| entry.role == Some(PodRole::Primary)) {
+            return Ok(Vec::new());
+        }
+        let (nad, network) = self
+            .primary_of(namespace)
+            .map(|(nad, network)| (nad.clone(), network.clone()))
+            .ok_or_else(|| Refusal::told(invalid_primary_network(namespace.as_str()), wait()))?;
+        let state = self.networks.all.get(&network).ok_or_else(|| Refusal::silent(Wait::Nad(nad.clone())))?;
+        if state.going {
+            let message = format!("network {network} is being deleted: it takes no more pods");
+            return Err(Refusal::told(Trouble::new("NetworkDeleting", message), wait()));
+        }
+        let key = nad_key(&nad, 0).ok_or_else(|| Refusal::text(format!("NAD {nad} has no usable name")))?;
+        let asked = self.asked_of_primary(&network, state.intent.topology, request)?;
+        Ok(vec![
+            default_network(PodRole::InfrastructureLocked, Asked::default()),
+            Wanted {
+                attachment: Attachment::Nad(key),
+                network: Some(network),
+                role: PodRole::Primary,
+                asked,
+            },
+        ])
+    }
+
+    fn asked_of_default(&self, request: Option<DefaultNetworkRequest>) -> Result<Asked, Refusal> {
+        let Some(asked) = self.preconfigured(request)? else { return Ok(Asked::default()) };
+        if !asked.addresses.is_empty() {
+            return Err(Refusal::text(
+                "the cluster's default network gives out addresses itself: remove ips from v1.multus-cni.io/default-network",
+            ));
+        }
+        Ok(asked)
+    }
+
+    fn asked_of_primary(
+        &self,
+        network: &NetworkName,
+        topology: Topology,
+        request: Option<DefaultNetworkRequest>,
+    ) -> Result<Asked, Refusal> {
+        let Some(asked) = self.preconfigured(request)? else { return Ok(Asked::default()) };
+        if !asked.addresses.is_empty() && topology != Topology::Layer2 {
+            return Err(Refusal::text(format!(
+                "static addresses need a primary Layer2 network, and network {network} is {topology:?}: remove ips from \
+                 v1.multus-cni.io/default-network"
+            )));
+        }
+        Ok(asked)
+    }
+
+    fn preconfigured(&self, request: Option<DefaultNetworkRequest>) -> Result<Option<Asked>, Refusal> {
+        let Some(DefaultNetworkRequest(selection)) = request else { return Ok(None) };
+        if !self.config.features.preconfigured_addresses {
+            return Err(Refusal::text(
+                "static addresses are switched off in this cluster (--enable-preconfigured-udn-addresses=false): remove \
+                 v1.multus-cni.io/default-network",
+            ));
+        }
+        if let Some(claim) = &selection.ipam_claim_reference {
+            return Err(Refusal::text(format!(
+                "IPAMClaim {claim}: claims are not supported yet; remove ipam-claim-reference"
+            )));
+        }
+        Ok(Some(asked(&selection)))
+    }
+
+    /// The networks that the pod itself asks for. Those of other plugins are theirs.
+    fn secondary(&self, pod: &Pod) -> Result<Vec<Wanted>, Refusal> {
+        let requested = annotation::<RequestedNetworks>(&pod.annotations)
+            .map_err(|error| Refusal::text(error.to_string()))?
+            .unwrap_or_default();
+        let mut repeats: BTreeMap<ObjectKey, u32> = BTreeMap::new();
+        let mut wanted = Vec::new();
+        for selection in requested.0 {
+            let namespace = selection.namespace.clone().unwrap_or_else(|| pod.key.namespace.clone());
+            let nad = ObjectKey { namespace, name: selection.name.to_string() };
+            let Some(network) = self.selected(pod, &nad)? else { continue };
+            let repeat = repeats.entry(nad.clone()).or_default();
+            let key = nad_key(&nad, *repeat)
+                .ok_or_else(|| Refusal::text(format!("NAD {nad} has no usable name")))?;
+            *repeat += 1;
+            let asked = self.asked_of_secondary(&network, &selection)?;
+            let (attachment, role) = (Attachment::Nad(key), PodRole::Secondary);
+            wanted.push(Wanted { attachment, network: Some(network), role, asked });
+        }
+        Ok(wanted)
+    }
+
+    /// The network of an attachment that a pod asks for, if it is one of ours and the pod may have it.
+    fn selected(&self, pod: &Pod, nad: &ObjectKey) -> Result<Option<NetworkName>, Refusal> {
+        let wait = || Some(Wait::Nad(nad.clone()));
+        let Some(state) = self.nads.all.get(nad) else {
+            let message = format!("NetworkAttachmentDefinition {nad} is not there");
+            return Err(Refusal::told(Trouble::new("NotFound", message), wait()));
+        };
+        let network = match (&state.verdict, &state.reading) {
+            (Verdict::Accepted(network), _) => network.clone(),
+            (Verdict::Foreign, nad::Attachment::Foreign | nad::Attachment::Unreadable(_)) => return Ok(None),
+            (Verdict::Refused(trouble) | Verdict::Second(trouble), _) => {
+                return Err(Refusal::told(trouble.clone(), wait()));
+            }
+            _ => return Err(Refusal::silent(Wait::Nad(nad.clone()))),
+        };
+        let primary = self.networks.all.get(&network).is_some_and(|state| state.intent.is_primary());
+        if primary {
+            return Err(Refusal::text(format!(
+                "unexpected primary network {network} specified with a NetworkSelectionElement: remove {nad} from \
+                 k8s.v1.cni.cncf.io/networks"
+            )));
+        }
+        if state.is_controlled() && nad.namespace != pod.key.namespace {
+            return Err(Refusal::text(format!(
+                "network {network} is for pods of namespace {}: pod {} cannot attach to {nad}",
+                nad.namespace, pod.key
+            )));
+        }
+        Ok(Some(network))
+    }
+
+    fn asked_of_secondary(
+        &self,
+        network: &NetworkName,
+        selection: &NetworkSelection,
+    ) -> Result<Asked, Refusal> {
+        let asked = asked(selection);
+        let managed = self.networks.all.get(network).is_some_and(|state| state.intent.ipam);
+        if managed && !asked.addresses.is_empty() {
+            return Err(Refusal::text(format!(
+                "secondary network {network} gives out addresses itself: remove ips from k8s.v1.cni.cncf.io/networks"
+            )));
+        }
+        Ok(asked)
+    }
+}
+
+fn default_network(role: PodRole, asked: Asked) -> Wanted {
+    Wanted { attachment: Attachment::Default, network: None, role, asked }
+}
+
+fn asked(selection: &NetworkSelection) -> Asked {
+    let net = |ip: &RequestedIp| match ip {
+        RequestedIp::Net(net) => *net,
+        RequestedIp::Address(address) => IpNet::from(*address),
+    };
+    Asked { addresses: selection.ips.iter().map(net).collect(), mac: selection.mac }
+}
+
+fn nad_key(nad: &ObjectKey, repeat: u32) -> Option<NadKey> {
+    Some(NadKey::of(&nad.namespace, &ObjectName::new(nad.name.clone()).ok()?, repeat))
+}
+
+/// The attachment that a key of a pod's annotation is about.
+pub(crate) fn object_key(key: &NadKey) -> Option<ObjectKey> {
+    let namespace = NamespaceName::new(key.namespace()).ok()?;
+    Some(ObjectKey { namespace, name: key.nad().to_owned() })
+}

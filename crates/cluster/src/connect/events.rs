@@ -1,0 +1,176 @@
+//! Connections that come, change and go, and the first look at all of them.
+
+use std::collections::BTreeSet;
+
+use crate::decision::{Cluster, Connect, Connections};
+use causeway_alloc::{ConnectRecord, KeyOwner};
+use causeway_api::crd::ClusterNetworkConnect;
+use causeway_api::intent;
+use causeway_types::ConnectName;
+use kube_core::ResourceExt;
+
+use super::{ConnectState, connect_target};
+use crate::Manager;
+use crate::trouble::Trouble;
+
+impl Manager {
+    pub(crate) fn connect_applied(&mut self, object: ClusterNetworkConnect) {
+        let Ok(name) = ConnectName::new(object.name_any()) else { return };
+        self.written_back(&connect_target(&name));
+        if self.connects.all.get(&name).is_some_and(|before| before.uid != object.uid().unwrap_or_default()) {
+            self.connect_deleted(&name);
+        }
+        let before = self.connects.all.remove(&name);
+        let state = self.read_connect(&name, &object, before);
+        // A spec that cannot be read changes nothing: what was decided last stays.
+        let record = state.record.clone().filter(|_| state.unreadable.is_none() || state.deleting);
+        self.connects.all.insert(name.clone(), state);
+        if self.connects.model.is_some() {
+            if let Some(record) = record {
+                self.feed_connect(&name, record);
+            }
+            self.dirty.connects.insert(name);
+        }
+    }
+
+    /// What an object says, with what is known of it from before.
+    fn read_connect(
+        &self,
+        name: &ConnectName,
+        object: &ClusterNetworkConnect,
+        before: Option<ConnectState>,
+    ) -> ConnectState {
+        let mut state = ConnectState::new(object);
+        let known = before.as_ref().and_then(|before| before.record.as_ref());
+        let meant = intent::Connect::of(name, &object.spec).map_err(|problems| Trouble::from(&problems[..]));
+        match meant.and_then(|meant| Ok((self.connect_record(object, &meant, known)?, meant))) {
+            Ok((record, meant)) => (state.record, state.intent) = (Some(record), Some(meant)),
+            Err(trouble) => {
+                state.record = known.cloned();
+                state.unreadable = Some(trouble);
+            }
+        }
+        if let Some(record) = state.record.as_mut().filter(|_| state.deleting) {
+            // Whoever goes lets go of its networks first.
+            record.selections.clear();
+        }
+        let Some(before) = before else { return state };
+        ConnectState {
+            without_key: before.without_key,
+            waits: before.waits,
+            retired: before.retired,
+            hash: before.hash,
+            hash_since: before.hash_since,
+            sent: before.sent.filter(|(sent, done)| !*done && *sent != state.status),
+            said_at: before.said_at,
+            silent_at: before.silent_at,
+            stuck: before.stuck,
+            ..state
+        }
+    }
+
+    /// Only what an object carries at first sight counts; later its annotations are the manager's own, on their way back.
+    fn connect_record(
+        &self,
+        object: &ClusterNetworkConnect,
+        meant: &intent::Connect,
+        known: Option<&Connect>,
+    ) -> Result<Connect, Trouble> {
+        let written = Connect::of(object, self.config.connect_topology, ConnectRecord::default());
+        let Some(known) = known else {
+            return written.map_err(|error| {
+                Trouble::new("InvalidAnnotation", format!("{error}; delete the object and create it anew"))
+            });
+        };
+        let before = intent::Connect { subnets: known.subnets.clone(), ..meant.clone() };
+        let problems = before.changes(meant);
+        if !problems.is_empty() {
+            return Err(Trouble::from(&problems[..]));
+        }
+        let (blocks, slots) = match written {
+            Ok(written) => (written.blocks, written.slots.or(known.slots)),
+            Err(_) => (known.blocks.clone(), known.slots),
+        };
+        Ok(Connect { selections: meant.selections.clone(), blocks, slots, ..known.clone() })
+    }
+
+    pub(super) fn feed_connect(&mut self, name: &ConnectName, mut record: Connect) {
+        let Some(model) = &mut self.connects.model else { return };
+        record.record = self.memory.gone.remove(name).unwrap_or_default();
+        match model.apply_connect(record) {
+            Ok(dirty) => self.dirty.connects.extend(dirty),
+            Err(error) => {
+                let trouble = Trouble::new("InvalidSpec", error.to_string());
+                if let Some(state) = self.connects.all.get_mut(name) {
+                    state.unreadable = Some(trouble);
+                }
+            }
+        }
+    }
+
+    /// The object is gone. If somebody has taken the finalizer away by force, its numbers rest all the same.
+    pub(crate) fn connect_deleted(&mut self, name: &ConnectName) {
+        self.written_back(&connect_target(name));
+        let owner = KeyOwner::ConnectRouter(name.clone());
+        let Some(state) = self.connects.all.get(name) else { return };
+        let numbered = self.networks.keys.id_of(&owner).is_some();
+        if self.connects.model.is_some() && numbered && !state.is_retired() {
+            self.deselect_all(name);
+            let only = BTreeSet::from([name.clone()]);
+            self.record_numbers(&only, &only);
+        }
+        self.connects.all.remove(name);
+        if let Some(model) = &mut self.connects.model {
+            let record = model.record(name).filter(|record| !record.quarantined.is_empty());
+            self.memory.gone.extend(record.map(|record| (name.clone(), record)));
+            self.dirty.connects.extend(model.delete_connect(name));
+        }
+        self.networks.keys.release(&owner);
+        self.connects.late.remove(name);
+        self.dirty.connects.remove(name);
+        self.dirty.connect_statuses.remove(name);
+        self.starved_connects();
+    }
+
+    fn deselect_all(&mut self, name: &ConnectName) {
+        let record = self.connects.all.get(name).and_then(|state| state.record.clone());
+        if let Some(record) = record {
+            self.feed_connect(name, Connect { selections: Vec::new(), ..record });
+        }
+    }
+
+    /// Connections without a key ask again.
+    pub(crate) fn starved_connects(&mut self) {
+        let starved = self.connects.all.iter().filter(|(_, state)| state.without_key.is_some());
+        self.dirty.connects.extend(starved.map(|(name, _)| name.clone()).collect::<Vec<_>>());
+    }
+
+    /// Decides about all connections at once: whoever has a place keeps it, whatever the order of events was.
+    pub(crate) fn start_connects(&mut self) {
+        let gone = &mut self.memory.gone;
+        let record = |(name, state): (&ConnectName, &ConnectState)| {
+            let record = state.record.clone()?;
+            Some(Connect { record: gone.remove(name).unwrap_or_default(), ..record })
+        };
+        let connects: Vec<Connect> = self.connects.all.iter().filter_map(record).collect();
+        let started = Connections::start(
+            Cluster::from(&self.config.cluster),
+            self.memory.epoch.next(),
+            self.networks.all.keys().filter_map(|name| self.reachable_network(name)),
+            self.namespaces.all.keys().filter_map(|name| self.served_namespace(name)),
+            self.nodes.all.keys().filter_map(|name| self.numbered_node(name)),
+            connects,
+        );
+        match started {
+            Ok(model) => self.connects.model = Some(model),
+            Err(error) => tracing::error!(%error, "connections are not looked at"),
+        }
+        self.dirty.reach = super::Reach::default();
+        let all = self.connects.all.iter_mut();
+        all.for_each(|(_, state)| state.hash_since = self.now_ms);
+        self.dirty.connects.extend(self.connects.all.keys().cloned());
+        // What zones have cleared of their blocks.
+        self.memory.cleared = None;
+        self.expire_numbers();
+    }
+}

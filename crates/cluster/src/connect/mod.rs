@@ -1,0 +1,159 @@
+//! ClusterNetworkConnects: what each one is, what it was given, and how far zones are with it.
+//!
+//! Which networks are connected, and where they have their blocks, is decided in `causeway-model`; here that is fed with
+//! the cluster as it is, and what it answers is written. A number is written only after everything that was freed before
+//! is recorded, so that no zone ever meets it twice.
+
+mod events;
+mod reach;
+mod settle;
+mod status;
+mod topology;
+mod zones;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::decision::{Connect, Connections};
+use causeway_api::annotations::{Annotation, ConnectRouterKey, keys};
+use causeway_api::conditions::ACCEPTED;
+use causeway_api::crd::{ClusterNetworkConnect, ClusterNetworkConnectStatus, StatusType};
+use causeway_api::intent;
+use causeway_record::Regarding;
+use causeway_record::Texts;
+use causeway_record::{Kind, Target};
+use causeway_types::{ConnectName, DatapathKey};
+
+use crate::trouble::Trouble;
+
+pub(crate) use reach::Reach;
+pub(crate) use zones::Zones;
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(crate) struct Connects {
+    pub(crate) all: BTreeMap<ConnectName, ConnectState>,
+    /// What decides; nothing before all kinds have been listed.
+    pub(crate) model: Option<Connections>,
+    /// Whether they have been listed: a kind that is not installed yet has not been.
+    pub(crate) listed: bool,
+    /// Those whose status waits for its second to pass.
+    late: BTreeSet<ConnectName>,
+}
+
+impl Connects {
+    /// How many there are, by whether they are accepted and by their outcome, as it was said last.
+    pub(crate) fn counts(&self) -> BTreeMap<(&'static str, &'static str), usize> {
+        let outcomes = ["", "Success", "Failure"];
+        let all =
+            ["true", "false"].into_iter().flat_map(|accepted| outcomes.map(|outcome| (accepted, outcome)));
+        let mut counts: BTreeMap<_, usize> = all.map(|kind| (kind, 0)).collect();
+        for state in self.all.values() {
+            *counts.entry(state.outcome()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct ConnectState {
+    uid: String,
+    generation: Option<i64>,
+    resource_version: Option<String>,
+    deleting: bool,
+    finalizers: Vec<String>,
+    /// Those of its annotations that the manager writes.
+    annotations: Texts,
+    /// What the spec means.
+    intent: Option<intent::Connect>,
+    /// What decisions are made from, as it was when it could last be read.
+    record: Option<Connect>,
+    /// Why it cannot be read now.
+    unreadable: Option<Trouble>,
+    /// Why it has no tunnel key.
+    without_key: Option<Trouble>,
+    /// The record of freed numbers that must be written before the annotations.
+    waits: Option<u64>,
+    /// Whether its numbers are listed as freed.
+    retired: bool,
+    /// What zones report when they have rendered it as it is to be, and since when that is so.
+    hash: Option<u128>,
+    hash_since: i64,
+    status: ClusterNetworkConnectStatus,
+    /// The status that was asked for last, and whether it is written.
+    sent: Option<(ClusterNetworkConnectStatus, bool)>,
+    /// When a status was last asked for.
+    said_at: Option<i64>,
+    /// When the next silent zone is to be told.
+    silent_at: Option<i64>,
+    /// Why it cannot move to the other topology, as it was said.
+    stuck: Option<String>,
+}
+
+impl ConnectState {
+    fn new(object: &ClusterNetworkConnect) -> Self {
+        let meta = &object.metadata;
+        let ours = |key: &&str| Some(((*key).to_owned(), meta.annotations.as_ref()?.get(*key)?.clone()));
+        Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            generation: meta.generation,
+            resource_version: meta.resource_version.clone(),
+            deleting: meta.deletion_timestamp.is_some(),
+            finalizers: meta.finalizers.clone().unwrap_or_default(),
+            annotations: keys::OF_CONNECT.iter().filter_map(ours).collect(),
+            intent: None,
+            record: None,
+            unreadable: None,
+            without_key: None,
+            waits: None,
+            retired: false,
+            hash: None,
+            hash_since: 0,
+            status: object.status.clone().unwrap_or_default(),
+            sent: None,
+            said_at: None,
+            silent_at: None,
+            stuck: None,
+        }
+    }
+
+    /// The tunnel key that it carries.
+    pub(crate) fn key(&self) -> Option<DatapathKey> {
+        let text = self.annotations.get(ConnectRouterKey::KEY)?;
+        ConnectRouterKey::parse(text).ok().map(|ConnectRouterKey(key)| key)
+    }
+
+    fn is_protected(&self) -> bool {
+        self.finalizers.iter().any(|finalizer| finalizer == keys::CONNECT_FINALIZER)
+    }
+
+    /// The finalizer goes only after the record is written, so a connection that is going without it has been recorded.
+    fn is_retired(&self) -> bool {
+        self.retired || (self.deleting && !self.is_protected())
+    }
+
+    /// What was said last.
+    fn told(&self) -> &ClusterNetworkConnectStatus {
+        self.sent.as_ref().map_or(&self.status, |(sent, _)| sent)
+    }
+
+    fn outcome(&self) -> (&'static str, &'static str) {
+        let told = self.told();
+        let accepted = told.conditions.iter().any(|c| c.type_ == ACCEPTED && c.status == "True");
+        let status = match told.status {
+            None => "",
+            Some(StatusType::Success) => "Success",
+            Some(StatusType::Failure) => "Failure",
+        };
+        (if accepted { "true" } else { "false" }, status)
+    }
+
+    fn regarding(&self, name: &ConnectName) -> Regarding {
+        let (api_version, kind) = Kind::ClusterNetworkConnect.api_version_and_kind();
+        Regarding { api_version, kind, namespace: None, name: name.to_string(), uid: self.uid.clone() }
+    }
+}
+
+pub(crate) fn connect_target(name: &ConnectName) -> Target {
+    Target { kind: Kind::ClusterNetworkConnect, namespace: None, name: name.to_string() }
+}

@@ -1,0 +1,157 @@
+//! What is written on a connection: all its annotations in one patch, with the finalizer that keeps it until its numbers
+//! are recorded as freed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_alloc::KeyOwner;
+use causeway_api::annotations::{Annotation, ConnectRouterKey, ConnectSlots, keys};
+use causeway_record::Texts;
+use causeway_record::{Action, Part, Priority, Request};
+use causeway_types::{ConnectName, DatapathKey};
+use serde_json::{Value, json};
+
+use super::{ConnectState, connect_target};
+use crate::Manager;
+use crate::trouble::Trouble;
+
+impl Manager {
+    pub(crate) fn settle_connects(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty.connects);
+        self.record_freed(&dirty);
+        for name in dirty {
+            self.settle_connect(&name);
+            self.dirty.connect_statuses.insert(name);
+        }
+    }
+
+    /// What these connections have let go of is recorded before their annotations say so: a manager that takes over in
+    /// between must not give it to somebody else.
+    fn record_freed(&mut self, dirty: &BTreeSet<ConnectName>) {
+        let Some(model) = &self.connects.model else { return };
+        let listed = self.memory.epoch.next();
+        let freed = |name: &&ConnectName| {
+            let record = model.record(name).unwrap_or_default();
+            record.quarantined.iter().any(|(_, _, epoch)| *epoch == listed)
+        };
+        let going = |name: &&ConnectName| {
+            self.connects.all.get(*name).is_some_and(|state| state.deleting && !state.is_retired())
+        };
+        let freed: BTreeSet<ConnectName> = dirty.iter().filter(freed).cloned().collect();
+        let going: BTreeSet<ConnectName> = dirty.iter().filter(going).cloned().collect();
+        let names = &freed | &going;
+        if !names.is_empty() {
+            self.record_numbers(&names, &going);
+        }
+    }
+
+    /// Records what connections have let go of, and the keys of those that are going.
+    pub(super) fn record_numbers(&mut self, names: &BTreeSet<ConnectName>, going: &BTreeSet<ConnectName>) {
+        let epoch = self.next_epoch();
+        for name in going {
+            self.networks.keys.quarantine(&KeyOwner::ConnectRouter(name.clone()), epoch);
+        }
+        let token = self.remember();
+        for name in names {
+            if let Some(state) = self.connects.all.get_mut(name) {
+                state.waits = Some(token);
+                state.retired |= going.contains(name);
+            }
+        }
+    }
+
+    /// The record is written: annotations that waited for it can follow.
+    pub(crate) fn recorded(&mut self) {
+        let waiting = self.connects.all.iter().filter(|(_, state)| state.waits.is_some());
+        self.dirty.connects.extend(waiting.map(|(name, _)| name.clone()).collect::<Vec<_>>());
+    }
+
+    fn settle_connect(&mut self, name: &ConnectName) {
+        let Some(state) = self.connects.all.get(name) else { return };
+        if state.waits.is_some_and(|token| !self.is_remembered(token)) {
+            return;
+        }
+        let wanted = self.connect_annotations(name);
+        let now_ms = self.now_ms;
+        let Some(state) = self.connects.all.get_mut(name) else { return };
+        state.waits = None;
+        let hash = wanted.as_ref().zip(state.intent.as_ref()).map(|(texts, meant)| meant.report_hash(texts));
+        let hash = hash.and_then(|hash| u128::from_str_radix(&hash, 16).ok());
+        if state.hash != hash {
+            (state.hash, state.hash_since) = (hash, now_ms);
+        }
+        if let Some(body) = patch(state, &wanted.unwrap_or_default()) {
+            self.write(Request {
+                target: connect_target(name),
+                part: Part::Annotations,
+                priority: Priority::Network,
+                action: Action::Merge { subresource: None, body },
+                token: 0,
+            });
+        }
+    }
+
+    /// What the connection is to carry; nothing while that cannot be decided.
+    fn connect_annotations(&mut self, name: &ConnectName) -> Option<Texts> {
+        let state = self.connects.all.get(name)?;
+        let topology = state.record.as_ref()?.topology;
+        let key = self.connect_key(name);
+        let state = self.connects.all.get_mut(name)?;
+        state.without_key = key.as_ref().err().cloned();
+        let model = self.connects.model.as_ref()?;
+        let mut texts = Texts::from([
+            (ConnectRouterKey::KEY.to_owned(), ConnectRouterKey(key.ok()?).text()),
+            (keys::CONNECT_TOPOLOGY.to_owned(), topology.text()),
+        ]);
+        if let Some(slots) = model.slots(name).and_then(ConnectSlots::new) {
+            texts.insert(ConnectSlots::KEY.to_owned(), slots.text());
+        }
+        let blocks = model.annotation(name)?;
+        if !blocks.0.is_empty() || state.annotations.contains_key(keys::NETWORK_SUBNETS) {
+            texts.insert(keys::NETWORK_SUBNETS.to_owned(), blocks.text());
+        }
+        Some(texts)
+    }
+
+    /// The tunnel key of the connect router. One that is written stays, so it must not be somebody else's.
+    fn connect_key(&mut self, name: &ConnectName) -> Result<DatapathKey, Trouble> {
+        let owner = KeyOwner::ConnectRouter(name.clone());
+        if let Some(key) = self.networks.keys.id_of(&owner) {
+            return Ok(key);
+        }
+        let key = match self.connects.all.get(name).and_then(ConnectState::key) {
+            Some(key) => self.networks.keys.request(&owner, key).map(|()| key).map_err(|error| {
+                let message = format!("the connect router cannot keep its tunnel key: {error}; delete the object and create it anew");
+                Trouble::new("TunnelKeyConflict", message)
+            }),
+            None => self.networks.keys.reserve(&owner).map_err(|error| {
+                Trouble::new("TunnelKeysExhausted", format!("the connect router gets no tunnel key: {error}"))
+            }),
+        }?;
+        self.networks.keys.commit(&owner);
+        Ok(key)
+    }
+}
+
+/// What has to be merged into the object. The list of finalizers is written as a whole, so only over the version that was
+/// seen.
+fn patch(state: &ConnectState, wanted: &Texts) -> Option<Value> {
+    let differs = |(key, text): &(&String, &String)| state.annotations.get(*key) != Some(*text);
+    let annotations: BTreeMap<&String, &String> = wanted.iter().filter(differs).collect();
+    let others = || state.finalizers.iter().filter(|finalizer| *finalizer != keys::CONNECT_FINALIZER);
+    let finalizers: Option<Vec<String>> = match (state.deleting, state.is_protected()) {
+        (true, true) => Some(others().cloned().collect()),
+        (false, false) if !wanted.is_empty() => {
+            Some(others().cloned().chain([keys::CONNECT_FINALIZER.to_owned()]).collect())
+        }
+        _ => None,
+    };
+    let mut metadata = json!({"uid": state.uid});
+    if !annotations.is_empty() {
+        metadata["annotations"] = json!(annotations);
+    }
+    if let Some(finalizers) = &finalizers {
+        metadata["finalizers"] = json!(finalizers);
+        metadata["resourceVersion"] = json!(state.resource_version);
+    }
+    (finalizers.is_some() || !annotations.is_empty()).then(|| json!({"metadata": metadata}))
+}

@@ -1,0 +1,257 @@
+//! What users are told about their connections.
+
+use std::collections::BTreeSet;
+
+use causeway_api::conditions::{ACCEPTED, Finding, READY, READY_IN_ZONE_PREFIX, merge};
+use causeway_api::crd::{ClusterNetworkConnectStatus, StatusType};
+use causeway_record::EventNote;
+use causeway_record::{Action, Part, Priority, Request};
+use causeway_types::{ConnectName, NodeName};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde_json::{Value, json};
+
+use super::{ConnectState, connect_target};
+use crate::status::{FIELD_MANAGER, finding};
+use crate::{Manager, Output};
+
+/// Beyond so many zones only failing ones are listed, and no more than these.
+const LISTED_ZONES: usize = 100;
+/// A zone that has not rendered what it should after so long is said to have failed.
+const SILENCE_MS: i64 = 60_000;
+/// The shortest time between two statuses of one connection.
+const PAUSE_MS: i64 = 1_000;
+const SUCCEEDED: &str = "OVNSetupSucceeded";
+const FAILED: &str = "OVNSetupFailed";
+const PENDING: &str = "OVNSetupPending";
+
+/// How far the zones are with a connection.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Zones that are heard of, and those of them that have rendered it.
+    live: usize,
+    current: usize,
+    /// What is found out about zones.
+    findings: Vec<Finding>,
+    /// Zones that have not said anything yet: what was last said about them stays.
+    waiting: BTreeSet<String>,
+    /// When the first of these turns silent.
+    silent_at: Option<i64>,
+}
+
+impl Progress {
+    fn is_complete(&self) -> bool {
+        self.live > 0 && self.current == self.live
+    }
+
+    /// Where there are many zones, only the failing ones are listed, and all are summed up.
+    fn summed_up(mut self) -> Self {
+        let mut shown = 0;
+        self.findings.retain(|finding| {
+            shown += usize::from(!finding.status);
+            !finding.status && shown <= LISTED_ZONES
+        });
+        let failing = shown;
+        let (status, reason) = match (self.is_complete(), failing) {
+            (true, _) => (true, SUCCEEDED),
+            (false, 0) => (false, PENDING),
+            (false, _) => (false, FAILED),
+        };
+        let message = format!("{}/{} zones", self.current, self.live);
+        self.findings.push(finding(READY, status, reason, message));
+        self
+    }
+}
+
+impl Manager {
+    /// Time passes: statuses that had to wait, and zones that have been silent for too long.
+    pub(crate) fn connects_tick(&mut self) {
+        self.dirty.connect_statuses.append(&mut self.connects.late);
+        let due = |state: &ConnectState| state.silent_at.is_some_and(|at| at <= self.now_ms);
+        let silent = self.connects.all.iter().filter(|(_, state)| due(state));
+        self.dirty.connect_statuses.extend(silent.map(|(name, _)| name.clone()));
+    }
+
+    /// All connections hear of a node that comes, goes or falls silent.
+    pub(crate) fn all_connect_statuses(&mut self) {
+        self.dirty.connect_statuses.extend(self.connects.all.keys().cloned());
+    }
+
+    /// Writes the status of a connection if it is not what the connection has.
+    pub(crate) fn settle_connect_status(&mut self, name: &ConnectName) {
+        let Some(state) = self.connects.all.get(name).filter(|state| !state.deleting) else { return };
+        if self.connects.model.is_none() {
+            return;
+        }
+        if state.said_at.is_some_and(|at| self.now_ms < at + PAUSE_MS) {
+            self.connects.late.insert(name.clone());
+            return;
+        }
+        let Some(accepted) = self.accepted(name, state) else { return };
+        let progress = self.progress(name, state);
+        let (silent_at, complete) = (progress.silent_at, progress.is_complete());
+        let wanted = self.connect_status(state, &accepted, progress);
+        let changed = wanted != *state.told();
+        if changed {
+            self.tell_acceptance(name, &accepted);
+            self.write_connect_status(name, wanted);
+        }
+        if let Some(state) = self.connects.all.get_mut(name) {
+            state.silent_at = silent_at;
+        }
+        if complete {
+            self.move_topology(name);
+        }
+    }
+
+    fn write_connect_status(&mut self, name: &ConnectName, wanted: ClusterNetworkConnectStatus) {
+        self.write(Request {
+            target: connect_target(name),
+            part: Part::Status,
+            priority: Priority::Status,
+            action: Action::Apply {
+                subresource: Some("status"),
+                manager: FIELD_MANAGER,
+                body: status_body(name, &wanted),
+            },
+            token: 0,
+        });
+        let now_ms = self.now_ms;
+        if let Some(state) = self.connects.all.get_mut(name) {
+            state.sent = Some((wanted, false));
+            state.said_at = Some(now_ms);
+        }
+    }
+
+    pub(crate) fn connect_status_done(&mut self, name: &str) {
+        let state = ConnectName::new(name).ok().and_then(|name| self.connects.all.get_mut(&name));
+        if let Some((_, done)) = state.and_then(|state| state.sent.as_mut()) {
+            *done = true;
+        }
+    }
+
+    /// The condition `Accepted`.
+    fn accepted(&self, name: &ConnectName, state: &ConnectState) -> Option<Finding> {
+        if let Some(trouble) = state.unreadable.as_ref().or(state.without_key.as_ref()) {
+            return Some(finding(ACCEPTED, false, trouble.reason, trouble.message.clone()));
+        }
+        let answer = self.connects.model.as_ref()?.acceptance(name)?;
+        Some(finding(ACCEPTED, answer.accepted, answer.reason.as_str(), answer.message))
+    }
+
+    /// A new word about a connection is also an event.
+    fn tell_acceptance(&mut self, name: &ConnectName, accepted: &Finding) {
+        let Some(state) = self.connects.all.get(name) else { return };
+        let before = state.told().conditions.iter().find(|condition| condition.type_ == ACCEPTED);
+        let status = if accepted.status { "True" } else { "False" };
+        if before.is_some_and(|before| before.status == status && before.reason == accepted.reason) {
+            return;
+        }
+        self.out.push(Output::Event(EventNote {
+            regarding: state.regarding(name),
+            warning: !accepted.status,
+            reason: accepted.reason.clone(),
+            message: accepted.message.clone(),
+        }));
+    }
+
+    fn progress(&self, name: &ConnectName, state: &ConnectState) -> Progress {
+        let mut progress = Progress::default();
+        if self.zones.listed_since.is_none() {
+            let zones = self.nodes.all.keys().map(|node| format!("{READY_IN_ZONE_PREFIX}{node}"));
+            progress.waiting = zones.chain([READY.to_owned()]).collect();
+            return progress;
+        }
+        for (node, record) in &self.nodes.all {
+            progress.live += usize::from(record.live);
+            self.look_at_zone(name, state, node, record.live, &mut progress);
+        }
+        if self.nodes.all.len() > LISTED_ZONES { progress.summed_up() } else { progress }
+    }
+
+    /// A zone that is cut off is not waited for, and nothing is said against it.
+    fn look_at_zone(
+        &self,
+        name: &ConnectName,
+        state: &ConnectState,
+        node: &NodeName,
+        live: bool,
+        progress: &mut Progress,
+    ) {
+        let kind = format!("{READY_IN_ZONE_PREFIX}{node}");
+        let fail = |message: &str| finding(&kind, false, FAILED, message.to_owned());
+        if let Some(failure) = self.zones.failure(name, node) {
+            if live {
+                progress.findings.push(fail(failure));
+            }
+            return;
+        }
+        if state.hash.is_some() && self.zones.rendered(name, node) == state.hash {
+            progress.current += usize::from(live);
+            let message = "Connect router and all ports created successfully";
+            progress.findings.push(finding(&kind, true, SUCCEEDED, message.to_owned()));
+            return;
+        }
+        if !live {
+            return;
+        }
+        let silent_at = self.zones.heard_since(node).map(|since| since.max(state.hash_since) + SILENCE_MS);
+        if state.hash.is_some() && silent_at.is_some_and(|at| at <= self.now_ms) {
+            let seconds = SILENCE_MS / 1000;
+            let message = format!(
+                "The zone has not reported this configuration for {seconds} s; look at the log of Causeway on node {node}"
+            );
+            progress.findings.push(fail(&message));
+            return;
+        }
+        progress.waiting.insert(kind);
+        progress.silent_at =
+            progress.silent_at.into_iter().chain(silent_at.filter(|_| state.hash.is_some())).min();
+    }
+
+    fn connect_status(
+        &self,
+        state: &ConnectState,
+        accepted: &Finding,
+        progress: Progress,
+    ) -> ClusterNetworkConnectStatus {
+        let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
+        let base = state.told();
+        let many = self.nodes.all.len() > LISTED_ZONES;
+        let stays = |condition: &&Condition| {
+            let known = progress.findings.iter().any(|finding| finding.kind == condition.type_);
+            let listed = !many || condition.status == "False" || condition.type_ == READY;
+            let waits = progress.waiting.contains(&condition.type_) && listed;
+            known || waits || condition.type_ == ACCEPTED || !is_ours(&condition.type_)
+        };
+        let kept: Vec<Condition> = base.conditions.iter().filter(stays).cloned().collect();
+        let complete = progress.is_complete();
+        let unknown = self.zones.listed_since.is_none();
+        let findings: Vec<Finding> = [accepted.clone()].into_iter().chain(progress.findings).collect();
+        let conditions = merge(&kept, &findings, state.generation, &now);
+        let failing = |condition: &Condition| {
+            let zone = condition.type_ == ACCEPTED || condition.type_.starts_with(READY_IN_ZONE_PREFIX);
+            zone && condition.status == "False"
+        };
+        let status = match conditions.iter().any(failing) {
+            true => Some(StatusType::Failure),
+            false if complete => Some(StatusType::Success),
+            // Before reports are listed nothing is known against what was said.
+            false if unknown => base.status.filter(|status| *status == StatusType::Success),
+            false => None,
+        };
+        ClusterNetworkConnectStatus { status, conditions, observed_generation: state.generation }
+    }
+}
+
+fn is_ours(kind: &str) -> bool {
+    kind == ACCEPTED || kind == READY || kind.starts_with(READY_IN_ZONE_PREFIX)
+}
+
+/// What is applied: our own conditions only, so that those of others stay theirs.
+fn status_body(name: &ConnectName, status: &ClusterNetworkConnectStatus) -> Value {
+    let conditions = status.conditions.iter().filter(|condition| is_ours(&condition.type_)).cloned();
+    let own = ClusterNetworkConnectStatus { conditions: conditions.collect(), ..status.clone() };
+    let (api_version, kind) = connect_target(name).kind.api_version_and_kind();
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name.as_str()}, "status": own})
+}

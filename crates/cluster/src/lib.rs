@@ -1,0 +1,38 @@
+//! The cluster manager's brain: network ids, node ids, tunnel keys, pod addresses, attachments of user-defined networks,
+//! connections between them, mirrors of EndpointSlices, and the status of networks and connections.
+//!
+//! [`Manager`] is a value: [`Manager::step`] takes one message and answers with what is to be written. It never waits,
+//! never reads a clock and never forgets a number that somebody may still use. Sockets are `causeway-cluster-manager`'s.
+
+mod attach;
+mod config;
+mod connect;
+pub mod decision;
+mod dirty;
+mod error;
+mod input;
+mod judge;
+mod keys;
+mod manager;
+mod memory;
+mod mirrors;
+mod nads;
+mod namespaces;
+mod networks;
+mod nodes;
+mod owners;
+mod pods;
+mod pools;
+mod removal;
+mod render;
+mod routes;
+mod start;
+mod status;
+mod trouble;
+
+pub use config::{Config, Features};
+pub use error::Error;
+pub use input::{Input, Output};
+pub use keys::OwnerKey;
+pub use manager::{Counts, Manager};
+pub use mirrors::{Content, Endpoint, EndpointSlice, Mirror, Source};

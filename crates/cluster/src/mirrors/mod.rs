@@ -1,0 +1,182 @@
+//! Mirrors of EndpointSlices: the addresses of a service's pods on their primary network.
+//!
+//! Kubernetes writes EndpointSlices with the addresses that pods have on the default network. Beside each slice of a namespace
+//! with a primary user-defined network the manager keeps one with the addresses that count there. Owns which slices are
+//! mirrored and what their mirrors say. Never reads or writes what a service is, and never touches a slice that is no mirror.
+
+mod record;
+mod settle;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_record::Event;
+use causeway_record::ObjectKey;
+use causeway_record::{Kind, Target};
+use causeway_types::NamespaceName;
+use sha2::{Digest as _, Sha256};
+
+pub use record::{Content, Endpoint, EndpointSlice, Mirror, Source};
+
+use crate::Manager;
+
+pub(crate) const KIND: &str = "endpointslices";
+/// The longest name that the API server takes.
+const LONGEST_NAME: usize = 253;
+
+/// All slices.
+#[derive(Debug, Default)]
+pub(crate) struct Mirrors {
+    /// Whether slices have been listed: before that no mirror is written or deleted.
+    pub(crate) listed: bool,
+    all: BTreeMap<ObjectKey, EndpointSlice>,
+    /// Slices by the pods behind their endpoints.
+    by_pod: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Slices by what their mirrors are called.
+    expected: BTreeMap<ObjectKey, ObjectKey>,
+    /// Mirrors by the slice that they say to mirror.
+    naming: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Slices whose mirror's name is taken, and that were told so.
+    told: BTreeSet<ObjectKey>,
+}
+
+/// What the mirror of a slice is called. Always the same for the same slice: a creation whose answer was lost is refused when
+/// it is tried again, instead of making a second mirror, and who takes over finds the mirror without searching. The hash
+/// keeps clear of names that people choose, and tells long names apart that begin alike.
+pub(crate) fn mirror_key(source: &ObjectKey) -> ObjectKey {
+    let hash = Sha256::digest(&source.name);
+    let tail: String = hash[..5].iter().map(|byte| format!("{byte:02x}")).collect();
+    // Names of objects are ASCII, so any place is one to cut at; a name that is not is cut where it can be.
+    let room = LONGEST_NAME - tail.len() - 1;
+    let end = (0..=room.min(source.name.len())).rev().find(|end| source.name.is_char_boundary(*end));
+    let head = source.name[..end.unwrap_or(0)].trim_end_matches(['-', '.']);
+    ObjectKey { namespace: source.namespace.clone(), name: format!("{head}-{tail}") }
+}
+
+fn slice_target(key: &ObjectKey) -> Target {
+    Target { kind: Kind::EndpointSlice, namespace: Some(key.namespace.to_string()), name: key.name.clone() }
+}
+
+impl Mirrors {
+    /// The slices that must be looked at when something is new about this one: itself, the one that it should be the mirror
+    /// of, and the one that it says to be the mirror of.
+    fn around(&self, key: &ObjectKey) -> BTreeSet<ObjectKey> {
+        let named = self.all.get(key).and_then(named_by);
+        [key.clone()].into_iter().chain(self.expected.get(key).cloned()).chain(named).collect()
+    }
+
+    fn index(&mut self, slice: &EndpointSlice, add: bool) {
+        let key = &slice.key;
+        match &slice.content {
+            Content::Source(source) => {
+                for pod in source.pods(&key.namespace) {
+                    toggle(&mut self.by_pod, pod, key, add);
+                }
+                if add {
+                    self.expected.insert(mirror_key(key), key.clone());
+                } else {
+                    self.expected.remove(&mirror_key(key));
+                }
+            }
+            Content::Mirror(_) => {
+                if let Some(source) = named_by(slice) {
+                    toggle(&mut self.naming, source, key, add);
+                }
+            }
+            Content::Other => {}
+        }
+    }
+}
+
+/// The slice that a mirror says to mirror; what no slice is called stands for one that says nothing.
+fn named_by(slice: &EndpointSlice) -> Option<ObjectKey> {
+    let Content::Mirror(mirror) = &slice.content else { return None };
+    Some(ObjectKey { namespace: slice.key.namespace.clone(), name: mirror.source.clone() })
+}
+
+fn toggle(index: &mut BTreeMap<ObjectKey, BTreeSet<ObjectKey>>, at: ObjectKey, key: &ObjectKey, add: bool) {
+    let members = index.entry(at.clone()).or_default();
+    if add {
+        members.insert(key.clone());
+    } else {
+        members.remove(key);
+    }
+    if members.is_empty() {
+        index.remove(&at);
+    }
+}
+
+impl Manager {
+    /// Slices are needed for mirrors alone: pods get their addresses also while slices cannot be listed.
+    pub(crate) fn listen_to_slices(&mut self, event: &Event<EndpointSlice, ObjectKey>) {
+        if matches!(event, Event::Synced) && !self.mirrors.listed && self.mirrors_wanted() {
+            self.mirrors.listed = true;
+            self.start_mirrors();
+        }
+    }
+
+    /// Whether slices are mirrored in this cluster.
+    pub(crate) fn mirrors_wanted(&self) -> bool {
+        self.config.features.without_networks().is_none()
+    }
+
+    /// All slices are looked at.
+    pub(crate) fn start_mirrors(&mut self) {
+        let around = self.mirrors.all.keys().flat_map(|key| self.mirrors.around(key));
+        self.dirty.slices.extend(around);
+    }
+
+    pub(crate) fn slice_applied(&mut self, slice: EndpointSlice) {
+        self.slice_deleted(&slice.key.clone());
+        let key = slice.key.clone();
+        self.mirrors.index(&slice, true);
+        self.mirrors.all.insert(key.clone(), slice);
+        self.dirty.slices.extend(self.mirrors.around(&key));
+    }
+
+    pub(crate) fn slice_deleted(&mut self, key: &ObjectKey) {
+        self.written_back(&slice_target(key));
+        self.dirty.slices.extend(self.mirrors.around(key));
+        if let Some(before) = self.mirrors.all.remove(key) {
+            self.mirrors.index(&before, false);
+        }
+    }
+
+    /// What a pod is or has may be different now.
+    pub(crate) fn look_at_slices_of(&mut self, pod: &ObjectKey) {
+        self.dirty.slices.extend(self.mirrors.by_pod.get(pod).into_iter().flatten().cloned());
+    }
+
+    /// A namespace's primary network, or whether it has one, may be different now.
+    pub(crate) fn look_at_slices_in(&mut self, namespace: &NamespaceName) {
+        let first = ObjectKey { namespace: namespace.clone(), name: String::new() };
+        let here = self.mirrors.all.range(first..).take_while(|(key, _)| key.namespace == *namespace);
+        let around = here.flat_map(|(key, _)| self.mirrors.around(key));
+        self.dirty.slices.extend(around);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mirror_name(source: &str) -> String {
+        let namespace = NamespaceName::new("blue").unwrap();
+        mirror_key(&ObjectKey { namespace, name: source.into() }).name
+    }
+
+    /// I016: as its source is called, and always the same.
+    #[test]
+    fn i016_names_of_mirrors() {
+        assert_eq!(mirror_name("svc-blue-abcde"), "svc-blue-abcde-a4bc44d738");
+        assert_eq!(mirror_name("a"), "a-ca978112ca");
+    }
+
+    #[test]
+    fn long_names_are_cut_and_stay_apart() {
+        let long = |end: &str| mirror_name(&format!("{}{end}", "x".repeat(252)));
+        assert_eq!(long("a").len(), 253);
+        assert_ne!(long("a"), long("b"));
+        let cut_at_a_dot = mirror_name(&format!("{}.{}", "x".repeat(241), "y".repeat(11)));
+        assert!(cut_at_a_dot.starts_with(&format!("{}-", "x".repeat(241))), "{cut_at_a_dot}");
+    }
+}

@@ -1,0 +1,228 @@
+//! What the mirror of a slice is to be, and the writes that make it so.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use causeway_api::annotations::keys;
+use causeway_record::ObjectKey;
+use causeway_record::Regarding;
+use causeway_record::{Action, Part, Priority, Request};
+use causeway_types::{Family, NamespaceName, NetworkName};
+use serde_json::{Value, json};
+
+use super::record::{LABELS, Shape};
+use super::{Content, Endpoint, EndpointSlice, Source, mirror_key, slice_target};
+use crate::Manager;
+
+/// The one part of a mirror that is written: all of it.
+const PART: Part = Part::Object;
+/// Events about slices that have no mirror because somebody has its name.
+const MIRROR_NAME_TAKEN: &str = "MirrorNameTaken";
+
+/// What is to be beside a slice.
+enum Wanted<'a> {
+    /// Too little is known; what is there stays.
+    Hold,
+    /// No mirror.
+    Absent,
+    /// This mirror.
+    Mirror(Shape<'a>),
+}
+
+impl Manager {
+    /// The next slice to look at, once all have been listed.
+    pub(crate) fn next_slice(&mut self) -> Option<ObjectKey> {
+        if self.mirrors.listed { self.dirty.slices.pop_first() } else { None }
+    }
+
+    /// Makes the mirror of a slice what it should be. The slice itself may be gone.
+    pub(crate) fn settle_mirror(&mut self, source: &ObjectKey) {
+        self.tell_taken(source);
+        for (mirror, action) in self.mirror_writes(source) {
+            self.write(Request {
+                target: slice_target(&mirror),
+                part: PART,
+                priority: Priority::Network,
+                action,
+                token: 0,
+            });
+        }
+    }
+
+    /// What must be written for a slice. Further mirrors of it go once the right one is there, so that there is always one.
+    fn mirror_writes(&self, source: &ObjectKey) -> Vec<(ObjectKey, Action)> {
+        let mirror = mirror_key(source);
+        let there = self.mirrors.all.get(&mirror);
+        let shape = match self.wanted_mirror(source) {
+            Wanted::Hold => return Vec::new(),
+            Wanted::Absent => None,
+            Wanted::Mirror(shape) => Some(shape),
+        };
+        let first = match (shape, there.map(|slice| (slice, &slice.content))) {
+            (Some(shape), None) if !shape.endpoints.is_empty() && !self.is_leaving(&source.namespace) => {
+                return vec![(mirror.clone(), Action::Create(body(&mirror, &shape)))];
+            }
+            (_, None) => self.cancel(&mirror),
+            (_, Some((slice, _))) if slice.deleting => None,
+            (Some(shape), Some((slice, Content::Mirror(current)))) => {
+                if current.address_type != shape.address_type {
+                    return vec![(mirror, delete(slice))];
+                }
+                (current.digest != shape.digest()).then(|| {
+                    let body = patch(slice, &shape);
+                    Action::Merge { subresource: None, body }
+                })
+            }
+            (None, Some((slice, Content::Mirror(_)))) => Some(delete(slice)),
+            // Somebody has the name: that slice is not ours to touch.
+            (_, Some((_, Content::Source(_) | Content::Other))) => None,
+        };
+        let first = first.map(|action| (mirror.clone(), action));
+        first.into_iter().chain(self.further_mirrors(source, &mirror)).collect()
+    }
+
+    /// Mirrors that name a slice, and that no slice has.
+    fn further_mirrors(&self, source: &ObjectKey, mirror: &ObjectKey) -> Vec<(ObjectKey, Action)> {
+        let naming = self.mirrors.naming.get(source).into_iter().flatten();
+        let strays = naming.filter(|key| *key != mirror && !self.mirrors.expected.contains_key(*key));
+        let there = strays.filter_map(|key| self.mirrors.all.get(key)).filter(|slice| !slice.deleting);
+        there.map(|slice| (slice.key.clone(), delete(slice))).collect()
+    }
+
+    /// A creation that still waits, perhaps because it fails again and again, gives way to a deletion of nothing: should the
+    /// mirror be there after all, it has another UID, and is seen and deleted then.
+    fn cancel(&self, mirror: &ObjectKey) -> Option<Action> {
+        let waits = matches!(self.pending(&slice_target(mirror), PART), Some(Action::Create(_)));
+        waits.then(|| Action::Delete { uid: String::new() })
+    }
+
+    /// Whether nothing can be created in the namespace any more.
+    fn is_leaving(&self, namespace: &NamespaceName) -> bool {
+        self.namespaces.all.get(namespace).is_some_and(|namespace| namespace.deleting)
+    }
+
+    fn wanted_mirror(&self, key: &ObjectKey) -> Wanted<'_> {
+        if !self.namespaces.all.contains_key(&key.namespace) {
+            return Wanted::Hold;
+        }
+        let labelled = self.namespaces.is_labelled(&key.namespace);
+        let primary = self.primary_of(&key.namespace).filter(|_| labelled);
+        // A slice that is going serves nobody any more; and if its owner is gone, a mirror would be collected again and again.
+        let slice = self.mirrors.all.get(key).filter(|slice| !slice.deleting);
+        match (slice, primary) {
+            (Some(EndpointSlice { key, content: Content::Source(source), .. }), Some((_, network))) => {
+                Wanted::Mirror(self.shape(key, source, network))
+            }
+            _ => Wanted::Absent,
+        }
+    }
+
+    fn shape<'a>(&self, key: &'a ObjectKey, source: &'a Source, network: &'a NetworkName) -> Shape<'a> {
+        let address = |endpoint| self.mirrored(&key.namespace, network, source.family, endpoint);
+        let labels = [Some(keys::SLICE_MIRRORS), Some(source.service.as_str()), None];
+        let annotations = [key.name.as_str(), source.version.as_str(), network.as_str()];
+        Shape {
+            labels: LABELS.into_iter().zip(labels).collect(),
+            annotations: keys::OF_MIRROR.into_iter().zip(annotations.map(Some)).collect(),
+            owners: &source.owners,
+            address_type: Cow::Owned(source.family.to_string()),
+            ports: source.ports.as_deref(),
+            endpoints: source.endpoints.iter().filter_map(address).collect(),
+        }
+    }
+
+    /// An endpoint as its mirror has it; nothing for a pod that has no address on the network, or none any more.
+    fn mirrored<'a>(
+        &self,
+        namespace: &NamespaceName,
+        network: &NetworkName,
+        family: Family,
+        endpoint: &'a Endpoint,
+    ) -> Option<Cow<'a, Endpoint>> {
+        let Some((pod, reference)) = endpoint.pod(namespace) else { return Some(Cow::Borrowed(endpoint)) };
+        let state = self.pods.all.get(&pod)?;
+        // Another pod may have the name by now, and what a finished pod had may be somebody else's.
+        let same = reference.uid.as_deref().is_none_or(|uid| uid == state.record.uid);
+        if !same || state.record.finished {
+            return None;
+        }
+        if state.record.host_network {
+            return Some(Cow::Borrowed(endpoint));
+        }
+        let primary = state
+            .primary
+            .as_ref()
+            .filter(|primary| self.network_of(&primary.nad).as_ref() == Some(network))?;
+        let address = primary.addresses.iter().find(|address| Family::of(address) == family)?;
+        Some(Cow::Owned(endpoint.at(address)))
+    }
+
+    /// Says once that a slice has no mirror because another slice has its name.
+    fn tell_taken(&mut self, key: &ObjectKey) {
+        let taken = self.taken(key);
+        if taken.is_none() {
+            self.mirrors.told.remove(key);
+        }
+        let Some((regarding, message)) = taken.filter(|_| self.mirrors.told.insert(key.clone())) else {
+            return;
+        };
+        self.say(regarding, MIRROR_NAME_TAKEN, message);
+    }
+
+    fn taken(&self, key: &ObjectKey) -> Option<(Regarding, String)> {
+        let other = self.mirrors.all.get(&mirror_key(key))?;
+        if matches!(other.content, Content::Mirror(_)) {
+            return None;
+        }
+        let Wanted::Mirror(_) = self.wanted_mirror(key) else { return None };
+        let slice = self.mirrors.all.get(key)?;
+        let (api_version, kind) = slice_target(key).kind.api_version_and_kind();
+        let (namespace, name) = (Some(key.namespace.to_string()), key.name.clone());
+        let regarding = Regarding { api_version, kind, namespace, name, uid: slice.uid.clone() };
+        let message = format!(
+            "EndpointSlice {} is no mirror and has the name that the mirror of {key} needs: pods of the namespace's network do \
+             not reach these endpoints; delete it or create it under another name",
+            other.key
+        );
+        Some((regarding, message))
+    }
+}
+
+fn delete(slice: &EndpointSlice) -> Action {
+    Action::Delete { uid: slice.uid.clone() }
+}
+
+/// What a mirror has besides its name. In a merge, what is null goes and lists are replaced whole.
+fn content(shape: &Shape) -> Value {
+    json!({
+        "metadata": {
+            "labels": shape.labels,
+            "annotations": shape.annotations,
+            "ownerReferences": shape.owners,
+        },
+        "ports": shape.ports,
+        "endpoints": shape.endpoints,
+    })
+}
+
+fn patch(slice: &EndpointSlice, shape: &Shape) -> Value {
+    let mut body = content(shape);
+    body["metadata"]["uid"] = slice.uid.clone().into();
+    body
+}
+
+fn body(key: &ObjectKey, shape: &Shape) -> Value {
+    let target = slice_target(key);
+    let (api_version, kind) = target.kind.api_version_and_kind();
+    let mut body = content(shape);
+    body["apiVersion"] = api_version.into();
+    body["kind"] = kind.into();
+    body["addressType"] = shape.address_type.as_ref().into();
+    body["metadata"]["name"] = target.name.into();
+    body["metadata"]["namespace"] = target.namespace.into();
+    // A new object has no label that must go.
+    let labels: BTreeMap<&str, &str> =
+        shape.labels.iter().filter_map(|(key, text)| Some((*key, (*text)?))).collect();
+    body["metadata"]["labels"] = json!(labels);
+    body
+}

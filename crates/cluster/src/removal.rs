@@ -1,0 +1,75 @@
+//! Taking networks away: never under a pod that uses them, and never with numbers that could meet somebody else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_api::annotations::keys;
+use causeway_record::ObjectKey;
+
+use crate::dirty::Scope;
+use crate::owners::Report;
+use crate::{Manager, OwnerKey};
+
+impl Manager {
+    /// Attachments in namespaces that are not wanted any more go when no pod uses them.
+    pub(crate) fn withdraw(&mut self, key: &OwnerKey, scope: &Scope, report: &mut Report) {
+        let owner = &self.owners.all[key];
+        let Some(mine) = self.nads.controlled.get(&owner.uid) else { return };
+        let unwanted =
+            |nad: &&ObjectKey| !owner.wanted.contains(&nad.namespace) || nad.name != key.name().as_str();
+        let looked_at: Vec<ObjectKey> = match scope {
+            Scope::All => mine.iter().filter(unwanted).cloned().collect(),
+            Scope::Namespaces(namespaces) => {
+                let here = namespaces.iter().flat_map(|namespace| self.nads.of(namespace));
+                here.map(|nad| &nad.record.key)
+                    .filter(|nad| mine.contains(*nad))
+                    .filter(unwanted)
+                    .cloned()
+                    .collect()
+            }
+        };
+        for nad in looked_at {
+            match self.pods.users.get(&nad) {
+                Some(users) => {
+                    report.users.insert(nad, users.clone());
+                }
+                None => self.remove_nad(&nad),
+            }
+        }
+    }
+
+    /// The object is to go: first its pods, then the record of its numbers, then its attachments, then itself.
+    pub(crate) fn take_away(&mut self, key: &OwnerKey) -> Report {
+        self.keep_running(key);
+        if let Some(state) = self.networks.all.get_mut(&key.network()).filter(|state| !state.going) {
+            state.going = true;
+            let id = state.id;
+            // Who waits for an address here waits for another network now.
+            self.wake_network(id);
+        }
+        let owner = &self.owners.all[key];
+        let mine: BTreeSet<ObjectKey> = self.nads.controlled.get(&owner.uid).cloned().unwrap_or_default();
+        let used = mine.iter().filter_map(|nad| Some((nad.clone(), self.pods.users.get(nad)?.clone())));
+        let users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>> = used.collect();
+        let protected = owner.finalizers.iter().any(|finalizer| finalizer == keys::NETWORK_FINALIZER);
+        if users.is_empty() && protected && self.retire(key) {
+            mine.iter().for_each(|nad| self.remove_nad(nad));
+            if mine.is_empty() {
+                let owner = &self.owners.all[key];
+                let others = owner.finalizers.iter().filter(|f| *f != keys::NETWORK_FINALIZER).cloned();
+                self.write_finalizers(key, others.collect());
+            }
+        }
+        Report { leaving: mine, users, ..Report::default() }
+    }
+
+    /// Whether the record that lists the network's numbers as freed is written.
+    fn retire(&mut self, key: &OwnerKey) -> bool {
+        if self.owners.all[key].retired.is_none() {
+            let Some(token) = self.quarantine(&key.network()) else { return true };
+            if let Some(owner) = self.owners.all.get_mut(key) {
+                owner.retired = Some(token);
+            }
+        }
+        self.owners.all[key].retired.is_none_or(|token| self.is_remembered(token))
+    }
+}

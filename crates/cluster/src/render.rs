@@ -1,0 +1,324 @@
+//! What a user-defined network needs in each of its namespaces: an attachment.
+
+use std::collections::BTreeMap;
+
+use causeway_api::annotations::keys;
+use causeway_api::crd::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
+use causeway_api::intent::{Network, changes};
+use causeway_api::nad::{self, Attachment, Standing};
+use causeway_record::{Action, Part, Priority, Request};
+use causeway_record::{Nad, ObjectKey, Texts};
+use causeway_types::NamespaceName;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde_json::{Value, json};
+
+use crate::dirty::Scope;
+use crate::judge::primary_exists;
+use crate::nads::{Verdict, nad_target};
+use crate::networks::canonical;
+use crate::owners::Report;
+use crate::trouble::{Trouble, invalid_primary_network};
+use crate::{Manager, OwnerKey};
+
+impl Manager {
+    /// Looks at an owner: provides what it wants, or takes away what it leaves behind.
+    pub(crate) fn settle_owner(&mut self, key: &OwnerKey, scope: Scope) {
+        let Some(owner) = self.owners.all.get_mut(key) else { return };
+        let before = std::mem::take(&mut owner.report);
+        let report = if owner.deleting { self.take_away(key) } else { self.provide(key, scope, before) };
+        if let Some(owner) = self.owners.all.get_mut(key) {
+            owner.report = report;
+        }
+        self.dirty.statuses.insert(key.clone());
+    }
+
+    /// Attachments are made only after the finalizer is seen: the object must not go before them. What is not wanted any
+    /// more goes even if the network is invalid meanwhile.
+    fn provide(&mut self, key: &OwnerKey, scope: Scope, before: Report) -> Report {
+        let usable = self.usable(key);
+        // Namespaces have not been looked at while the network as a whole was not to be had.
+        let scope = if before.early || before.network.is_some() { Scope::All } else { scope };
+        let mut report = before.again(&scope);
+        match usable {
+            Ok(network) => {
+                if !self.protect(key) {
+                    report.early = true;
+                    return report;
+                }
+                for namespace in self.wanted_in(key, &scope) {
+                    if let Err(trouble) = self.provide_in(key, &namespace, &network, &mut report) {
+                        report.namespaces.insert(namespace, trouble);
+                    }
+                }
+            }
+            Err(trouble) => {
+                self.keep_running(key);
+                report.network = Some(trouble);
+            }
+        }
+        self.withdraw(key, &scope, &mut report);
+        report
+    }
+
+    fn wanted_in(&self, key: &OwnerKey, scope: &Scope) -> Vec<NamespaceName> {
+        let wanted = &self.owners.all[key].wanted;
+        match scope {
+            Scope::All => wanted.iter().cloned().collect(),
+            Scope::Namespaces(namespaces) => namespaces.intersection(wanted).cloned().collect(),
+        }
+    }
+
+    /// The network as it can be rendered, registered with its numbers.
+    fn usable(&mut self, key: &OwnerKey) -> Result<Network, Trouble> {
+        if let Some(flag) = self.config.features.without_networks() {
+            let message = format!("user-defined networks are switched off in this cluster ({flag})");
+            return Err(Trouble::new("FeatureDisabled", message));
+        }
+        let owner = &self.owners.all[key];
+        let network = owner.intent.clone()?;
+        if let Some(clash) = self.networks.clashes.get(&network.name) {
+            return Err(clash.clone().into());
+        }
+        let wanted = canonical(&network, &self.config.cluster)?;
+        self.keep_running(key);
+        if let Some(state) = self.networks.all.get(&network.name) {
+            let problems = changes(&state.intent, &wanted);
+            if !problems.is_empty() {
+                return Err(Trouble::from(&problems[..]));
+            }
+        }
+        // A network has its numbers from its first namespace on, until it goes.
+        let numbered = self.networks.ids.id_of(&network.name).is_some();
+        if numbered || !self.owners.all[key].wanted.is_empty() {
+            self.register_owned(wanted, key)?;
+        }
+        Ok(network)
+    }
+
+    fn register_owned(&mut self, intent: Network, key: &OwnerKey) -> Result<(), Trouble> {
+        let fresh = !self.networks.all.contains_key(&intent.name);
+        let registered = self.register(intent, Some(key.clone()));
+        match &registered {
+            Ok(()) if fresh => self.judge_again(key),
+            Ok(()) => {}
+            Err(_) => {
+                self.networks.starved.insert(key.clone());
+            }
+        }
+        registered
+    }
+
+    fn judge_again(&mut self, key: &OwnerKey) {
+        let uid = &self.owners.all[key].uid;
+        let nads = self.nads.controlled.get(uid).into_iter().flatten();
+        self.dirty.nads.extend(nads.cloned());
+    }
+
+    /// A network that has been rendered exists as its attachments say, also while its object says something else.
+    pub(crate) fn keep_running(&mut self, key: &OwnerKey) {
+        let network = key.network();
+        if self.networks.all.contains_key(&network) {
+            return;
+        }
+        let nads = self.nads.controlled.get(&self.owners.all[key].uid).into_iter().flatten();
+        let rendered = nads.filter_map(|key| self.nads.all.get(key)).find_map(|nad| {
+            let numbered = nad.record.annotations.contains_key(keys::NETWORK_ID);
+            match &nad.reading {
+                Attachment::Ours(found) if numbered && found.name == network => Some((**found).clone()),
+                _ => None,
+            }
+        });
+        if let Some(rendered) = rendered {
+            // Its numbers have been restored; where they are not to be had, the object's own trouble is said.
+            let _said_elsewhere = self.register_owned(rendered, key);
+        }
+    }
+
+    /// Whether the finalizer is there; it is asked for if not.
+    fn protect(&mut self, key: &OwnerKey) -> bool {
+        let owner = &self.owners.all[key];
+        if owner.finalizers.iter().any(|finalizer| finalizer == keys::NETWORK_FINALIZER) {
+            return true;
+        }
+        let mut finalizers = owner.finalizers.clone();
+        finalizers.push(keys::NETWORK_FINALIZER.to_owned());
+        self.write_finalizers(key, finalizers);
+        false
+    }
+
+    /// The list is written as a whole, so only over the version that was seen.
+    pub(crate) fn write_finalizers(&mut self, key: &OwnerKey, finalizers: Vec<String>) {
+        let owner = &self.owners.all[key];
+        let body = json!({"metadata": {
+            "uid": owner.uid,
+            "resourceVersion": owner.resource_version,
+            "finalizers": finalizers,
+        }});
+        self.write(Request {
+            target: key.target(),
+            part: Part::Finalizer,
+            priority: Priority::Network,
+            action: Action::Merge { subresource: None, body },
+            token: 0,
+        });
+    }
+
+    fn provide_in(
+        &mut self,
+        key: &OwnerKey,
+        namespace: &NamespaceName,
+        network: &Network,
+        report: &mut Report,
+    ) -> Result<(), Trouble> {
+        if !self.namespaces.all.contains_key(namespace) {
+            return Err(Trouble::new("NamespaceNotFound", format!("namespace {namespace} is not there")));
+        }
+        let nad = ObjectKey { namespace: namespace.clone(), name: key.name().to_string() };
+        if network.is_primary() && !self.namespaces.is_labelled(namespace) {
+            return Err(invalid_primary_network(namespace.as_str()));
+        }
+        let others = if network.is_primary() { self.other_primaries(&nad) } else { Vec::new() };
+        let coming = self.coming_primary(key, namespace).filter(|_| network.is_primary());
+        let conflict = others.first().or(coming.as_ref()).map(|other| primary_exists(namespace, other));
+        match self.nads.all.get(&nad) {
+            None if conflict.is_none() => {
+                report.creating.insert(namespace.clone());
+                self.create_nad(key, &nad, network);
+                if let Some(trouble) = self.owners.all[key].failing.get(namespace) {
+                    return Err(trouble.clone());
+                }
+            }
+            None => {}
+            Some(state) if state.record.deleting => {
+                report.leaving.insert(nad.clone());
+                let users = self.pods.users.get(&nad);
+                match users {
+                    Some(users) => {
+                        report.users.insert(nad.clone(), users.clone());
+                    }
+                    None => self.remove_nad(&nad),
+                }
+            }
+            Some(_) => {
+                self.update_nad(key, &nad, network)?;
+                self.owners.all.get_mut(key).map(|owner| owner.failing.remove(namespace));
+            }
+        }
+        conflict.map_or(Ok(()), Err)
+    }
+
+    fn create_nad(&mut self, key: &OwnerKey, nad: &ObjectKey, network: &Network) {
+        let Some(wanted) = self.wanted_nad(key, nad, network, None) else { return };
+        let mut body = serde_json::to_value(wanted).unwrap_or_default();
+        body["apiVersion"] = "k8s.cni.cncf.io/v1".into();
+        body["kind"] = "NetworkAttachmentDefinition".into();
+        self.write(Request {
+            target: nad_target(nad),
+            part: Part::Object,
+            priority: Priority::Network,
+            action: Action::Create(body),
+            token: 0,
+        });
+    }
+
+    fn update_nad(&mut self, key: &OwnerKey, nad: &ObjectKey, network: &Network) -> Result<(), Trouble> {
+        let Some(state) = self.nads.all.get(nad) else { return Ok(()) };
+        let existing = as_object(&state.record);
+        let Some(wanted) = self.wanted_nad(key, nad, network, Some(&existing)) else { return Ok(()) };
+        match nad::standing(&existing, &wanted, &self.nad_owner(key)) {
+            Standing::Foreign => Err(Trouble::new(
+                "ForeignNetworkAttachmentDefinition",
+                format!("foreign NetworkAttachmentDefinition with the desired name already exist [{nad}]"),
+            )),
+            Standing::Current => Ok(()),
+            Standing::Outdated => {
+                let body = difference(&state.record, &wanted);
+                self.write(Request {
+                    target: nad_target(nad),
+                    part: Part::Object,
+                    priority: Priority::Network,
+                    action: Action::Merge { subresource: None, body },
+                    token: 0,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn nad_owner(&self, key: &OwnerKey) -> nad::Owner {
+        let owner = &self.owners.all[key];
+        nad::Owner {
+            kind: key.kind(),
+            name: key.name().to_string(),
+            uid: owner.uid.clone(),
+            labels: owner.labels.clone(),
+            annotations: owner.annotations.clone(),
+        }
+    }
+
+    /// The attachment as it should be, numbers included.
+    fn wanted_nad(
+        &self,
+        key: &OwnerKey,
+        nad: &ObjectKey,
+        network: &Network,
+        existing: Option<&NetworkAttachmentDefinition>,
+    ) -> Option<NetworkAttachmentDefinition> {
+        let owner = self.nad_owner(key);
+        let mut wanted = nad::render(network, &owner, &nad.namespace, &self.config.cluster, existing);
+        let state = self.networks.all.get(&network.name)?;
+        // A second primary network gets no numbers: it is not a network.
+        let second = self.nads.all.get(nad).is_some_and(|nad| matches!(nad.verdict, Verdict::Second(_)));
+        if !second {
+            wanted.metadata.annotations.get_or_insert_default().extend(state.annotations());
+        }
+        Some(wanted)
+    }
+}
+
+/// The object as far as it is kept.
+fn as_object(nad: &Nad) -> NetworkAttachmentDefinition {
+    let controller = nad.controller.as_ref().map(|owner| OwnerReference {
+        api_version: "k8s.ovn.org/v1".into(),
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    });
+    NetworkAttachmentDefinition {
+        metadata: ObjectMeta {
+            labels: Some(nad.labels.clone()),
+            annotations: Some(nad.annotations.clone()),
+            finalizers: Some(nad.finalizers.clone()),
+            owner_references: controller.map(|controller| vec![controller]),
+            ..ObjectMeta::default()
+        },
+        spec: NetworkAttachmentDefinitionSpec { config: Some(nad.config.clone()) },
+    }
+}
+
+/// What has to be merged into the attachment so that it is as it should be.
+fn difference(there: &Nad, wanted: &NetworkAttachmentDefinition) -> Value {
+    let meta = &wanted.metadata;
+    let mut finalizers = there.finalizers.clone();
+    if !finalizers.iter().any(|finalizer| finalizer == keys::NETWORK_FINALIZER) {
+        finalizers.push(keys::NETWORK_FINALIZER.to_owned());
+    }
+    json!({
+        "metadata": {
+            "uid": there.uid,
+            "labels": merged(&there.labels, meta.labels.as_ref()),
+            "annotations": merged(&there.annotations, meta.annotations.as_ref()),
+            "finalizers": finalizers,
+        },
+        "spec": {"config": wanted.spec.config},
+    })
+}
+
+/// What is wanted, and `null` for what is there and is not wanted.
+fn merged(there: &Texts, wanted: Option<&Texts>) -> BTreeMap<String, Value> {
+    let gone = there.keys().map(|key| (key.clone(), Value::Null));
+    let kept = wanted.into_iter().flatten().map(|(key, value)| (key.clone(), Value::from(value.clone())));
+    gone.chain(kept).collect()
+}

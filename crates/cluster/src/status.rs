@@ -1,0 +1,296 @@
+//! What users are told about their networks, where they look for it.
+
+use std::collections::BTreeSet;
+
+use causeway_api::annotations::keys;
+use causeway_api::conditions::{
+    Finding, NETWORK_ALLOCATION_SUCCEEDED, NETWORK_CREATED, NETWORK_READY, merge,
+};
+use causeway_api::crd::NetworkStatus;
+use causeway_record::ObjectKey;
+use causeway_record::{Action, Kind, Part, Priority, Request, Target};
+use causeway_types::NamespaceName;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use crate::keys::{PoolKey, Wait};
+use crate::nads::Verdict;
+use crate::networks::NetworkState;
+use crate::owners::{Owner, Report};
+use crate::trouble::{NETWORK_ALLOCATION_FAILED, Trouble};
+use crate::{Manager, OwnerKey};
+
+pub(crate) const FIELD_MANAGER: &str = "causeway-cluster-manager";
+/// Lists in messages name this many; the rest is counted.
+const LISTED: usize = 20;
+
+/// A list for people that stays short.
+pub(crate) fn listed<T: ToString>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    let more = texts.len().saturating_sub(LISTED);
+    let shown = texts[..texts.len() - more].join(separator);
+    if more == 0 { format!("[{shown}]") } else { format!("[{shown}{separator}and {more} more]") }
+}
+
+impl Manager {
+    /// Writes the status of an owner if it is not what the owner has.
+    pub(crate) fn settle_status(&mut self, key: &OwnerKey) {
+        let Some(owner) = self.owners.all.get(key) else { return };
+        if owner.report.is_early() {
+            return;
+        }
+        let base = owner.sent.as_ref().map_or(&owner.status, |(sent, _)| sent);
+        let findings = self.findings(key, owner);
+        let allocation = findings.last().filter(|finding| !finding.status).cloned();
+        let wanted = self.status(key, owner, base, &findings);
+        if wanted == *base {
+            return;
+        }
+        let before = base.conditions.iter().find(|c| c.type_ == NETWORK_ALLOCATION_SUCCEEDED);
+        let told = before.map(|condition| condition.message.clone());
+        self.write(Request {
+            target: key.target(),
+            part: Part::Status,
+            priority: Priority::Status,
+            action: Action::Apply {
+                subresource: Some("status"),
+                manager: FIELD_MANAGER,
+                body: status_body(key, &wanted),
+            },
+            token: 0,
+        });
+        if let Some(owner) = self.owners.all.get_mut(key) {
+            owner.sent = Some((wanted, false));
+        }
+        if let Some(finding) = allocation.filter(|finding| told.as_deref() != Some(&finding.message))
+            && let Some(regarding) = self.regarding_owner(key)
+        {
+            let message = format!("error allocating network {}: {}", key.network(), finding.message);
+            self.say(regarding, NETWORK_ALLOCATION_FAILED, message);
+        }
+    }
+
+    pub(crate) fn status_done(&mut self, target: &Target) {
+        let key = OwnerKey::of(target);
+        let owner = key.and_then(|key| self.owners.all.get_mut(&key));
+        if let Some((_, done)) = owner.and_then(|owner| owner.sent.as_mut()) {
+            *done = true;
+        }
+    }
+
+    /// A write that fails again and again shows where it belongs.
+    pub(crate) fn write_failed(&mut self, target: &Target, problem: &str) {
+        if target.kind != Kind::NetworkAttachmentDefinition {
+            return;
+        }
+        let Some(namespace) = target.namespace.clone().and_then(|name| NamespaceName::new(name).ok()) else {
+            return;
+        };
+        let owners = self.owners.by_namespace.get(&namespace).into_iter().flatten();
+        let named = |key: &&OwnerKey| key.name().as_str() == target.name;
+        let Some(key) = owners.into_iter().find(named).cloned() else { return };
+        if let Some(owner) = self.owners.all.get_mut(&key) {
+            let message = format!("NetworkAttachmentDefinition {namespace}/{}: {problem}", target.name);
+            owner.failing.insert(namespace.clone(), Trouble::new("SyncError", message));
+        }
+        self.dirty.owners_in([key], &namespace);
+    }
+
+    fn status(
+        &self,
+        key: &OwnerKey,
+        owner: &Owner,
+        base: &NetworkStatus,
+        findings: &[Finding],
+    ) -> NetworkStatus {
+        let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
+        let network = self.networks.all.get(&key.network());
+        let intent = owner.intent.as_ref().ok().or(network.map(|network| &network.intent));
+        NetworkStatus {
+            conditions: merge(&base.conditions, findings, owner.generation, &now),
+            observed_generation: owner.generation,
+            topology: intent.map(|intent| intent.topology),
+            role: intent.map(|intent| intent.role),
+            subnets: intent.map(causeway_api::intent::Network::subnets_text).filter(|text| !text.is_empty()),
+            network_id: network.and_then(|network| u16::try_from(network.id.get()).ok()),
+            vrf_name: network
+                .filter(|network| network.intent.is_primary())
+                .and_then(|network| network.intent.vrf_name(network.id).ok())
+                .map(|name| name.as_str().to_owned()),
+            active_namespaces: self.active(key, network).iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The namespaces in which pods can use the network.
+    fn active(&self, key: &OwnerKey, network: Option<&NetworkState>) -> BTreeSet<NamespaceName> {
+        let numbered = |nad: &&ObjectKey| {
+            self.nads.all.get(*nad).is_some_and(|nad| {
+                matches!(nad.verdict, Verdict::Accepted(_))
+                    && !nad.record.deleting
+                    && nad.record.annotations.contains_key(keys::NETWORK_ID)
+            })
+        };
+        let nads = network.iter().flat_map(|network| &network.nads).filter(numbered);
+        nads.filter(|nad| nad.name == key.name().as_str()).map(|nad| nad.namespace.clone()).collect()
+    }
+
+    /// NetworkCreated, NetworkReady and, last, NetworkAllocationSucceeded.
+    fn findings(&self, key: &OwnerKey, owner: &Owner) -> Vec<Finding> {
+        let network = self.networks.all.get(&key.network());
+        let active = self.active(key, network);
+        let missing: BTreeSet<&NamespaceName> = owner.wanted.difference(&active).collect();
+        vec![
+            created(key, owner, &active, &missing),
+            self.network_ready(key, owner, &missing),
+            self.allocated(network),
+        ]
+    }
+
+    fn network_ready(&self, key: &OwnerKey, owner: &Owner, missing: &BTreeSet<&NamespaceName>) -> Finding {
+        let report = &owner.report;
+        let failing = self.networks.failures.get(&key.network());
+        let trouble = if owner.deleting {
+            Some(Trouble::new("NetworkDeleting", leaving(report)))
+        } else if let Some(trouble) = &report.network {
+            Some(trouble.clone())
+        } else if !missing.is_empty() || !report.namespaces.is_empty() {
+            Some(Trouble::new("NetworkAttachmentDefinitionNotExist", not_provided(report, missing)))
+        } else {
+            failing.map(|nodes| {
+                let texts = nodes.iter().map(|(node, message)| format!("node {node}: {message}"));
+                Trouble::new("NetworkRenderingFailed", listed(texts, "; "))
+            })
+        };
+        match trouble {
+            Some(trouble) => finding(NETWORK_READY, false, trouble.reason, trouble.message),
+            None => finding(
+                NETWORK_READY,
+                true,
+                "NetworkAttachmentDefinitionReady",
+                "NetworkAttachmentDefinition has been created".into(),
+            ),
+        }
+    }
+
+    /// Whether every node has a part of the network, and every pod an address.
+    fn allocated(&self, network: Option<&NetworkState>) -> Finding {
+        let fail =
+            |reason: &str, message: String| finding(NETWORK_ALLOCATION_SUCCEEDED, false, reason, message);
+        if let Some(node) = network.and_then(|network| self.first_without_subnet(network)) {
+            let message = format!(
+                "Network allocation failed for at least one node: {node}, check UDN events for more info. \
+                 The subnets have no part left for it: add a subnet, or use smaller host subnets"
+            );
+            return fail("InternalError", message);
+        }
+        if let Some((pods, first)) = network.and_then(|network| self.without_address(network)) {
+            let message = format!(
+                "{pods} pod(s) get no address, the first is {first}: the subnet is full; delete pods that are not \
+                 needed, or add a network with a larger subnet"
+            );
+            return fail("SubnetExhausted", message);
+        }
+        let message = "Network allocation succeeded for all synced nodes.";
+        finding(NETWORK_ALLOCATION_SUCCEEDED, true, "NetworkAllocationSucceeded", message.into())
+    }
+
+    /// The first node, by id, that the network has no subnet for.
+    fn first_without_subnet(&self, network: &NetworkState) -> Option<String> {
+        let subnets = network.host_subnets.as_ref()?;
+        let ids = self.nodes.all.keys().filter_map(|name| self.nodes.ids.id_of(name));
+        let id = subnets.first_without(ids)?;
+        self.nodes.ids.holder(id).map(ToString::to_string)
+    }
+
+    /// How many pods wait for an address of the network, and one of them.
+    fn without_address(&self, network: &NetworkState) -> Option<(usize, String)> {
+        let first = Wait::Pool(PoolKey { network: network.id, node: None });
+        let waits = self.pods.waiting.range(first..);
+        let mine = waits.take_while(|(wait, _)| matches!(wait, Wait::Pool(key) if key.network == network.id));
+        let pods: Vec<&ObjectKey> = mine.flat_map(|(_, pods)| pods.iter().map(|(_, pod)| pod)).collect();
+        Some((pods.len(), pods.first()?.to_string()))
+    }
+}
+
+pub(crate) fn finding(kind: &str, status: bool, reason: &str, message: String) -> Finding {
+    Finding { kind: kind.into(), status, reason: reason.into(), message }
+}
+
+/// NetworkCreated, with the reasons that tools wait for.
+fn created(
+    key: &OwnerKey,
+    owner: &Owner,
+    active: &BTreeSet<NamespaceName>,
+    missing: &BTreeSet<&NamespaceName>,
+) -> Finding {
+    let cluster = matches!(key, OwnerKey::Cudn(_));
+    let sync_error = if cluster { "NetworkAttachmentDefinitionSyncError" } else { "SyncError" };
+    let report = &owner.report;
+    let fail = |reason: &str, message: String| finding(NETWORK_CREATED, false, reason, message);
+    if let Some(trouble) = &report.network {
+        return fail(sync_error, trouble.message.clone());
+    }
+    if !report.users.is_empty() {
+        return fail(sync_error, in_use(report));
+    }
+    if !report.leaving.is_empty() || owner.deleting {
+        return fail("NetworkAttachmentDefinitionDeleted", leaving(report));
+    }
+    if !report.namespaces.is_empty() || !missing.is_empty() {
+        return fail(sync_error, not_provided(report, missing));
+    }
+    let message = match key {
+        OwnerKey::Udn(..) => "NetworkAttachmentDefinition has been created".to_owned(),
+        OwnerKey::Cudn(_) => format!(
+            "NetworkAttachmentDefinition has been created in following namespaces: {}",
+            listed(active, ", ")
+        ),
+    };
+    finding(NETWORK_CREATED, true, "NetworkAttachmentDefinitionCreated", message)
+}
+
+fn in_use(report: &Report) -> String {
+    format!("network in use by the following pods: {}", listed(report.all_users(), " "))
+}
+
+fn leaving(report: &Report) -> String {
+    if !report.users.is_empty() {
+        return in_use(report);
+    }
+    format!("NetworkAttachmentDefinition are being deleted: {}", listed(&report.leaving, " "))
+}
+
+/// Namespaces without the network, with the reason where one is known.
+fn not_provided(report: &Report, missing: &BTreeSet<&NamespaceName>) -> String {
+    let known = report.namespaces.values().map(|trouble| trouble.message.clone());
+    let waiting = missing.iter().filter(|name| !report.namespaces.contains_key(**name));
+    let mut texts: Vec<String> = known.collect();
+    let waiting: Vec<&&NamespaceName> = waiting.collect();
+    if !waiting.is_empty() {
+        texts.push(format!(
+            "Not all desired namespaces provisioned with NetworkAttachmentDefinition: {}",
+            listed(waiting, ", ")
+        ));
+    }
+    let more = texts.len().saturating_sub(LISTED);
+    texts.truncate(LISTED);
+    if more > 0 {
+        texts.push(format!("and {more} more namespaces"));
+    }
+    texts.join("\n")
+}
+
+/// What is applied: our own conditions only, so that those of others stay theirs.
+fn status_body(key: &OwnerKey, status: &NetworkStatus) -> serde_json::Value {
+    let ours = [NETWORK_CREATED, NETWORK_READY, NETWORK_ALLOCATION_SUCCEEDED];
+    let conditions = status.conditions.iter().filter(|c| ours.contains(&c.type_.as_str())).cloned();
+    let own = NetworkStatus { conditions: conditions.collect(), ..status.clone() };
+    let target = key.target();
+    let (api_version, kind) = target.kind.api_version_and_kind();
+    let mut metadata = json!({"name": target.name});
+    if let Some(namespace) = target.namespace {
+        metadata["namespace"] = namespace.into();
+    }
+    json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "status": own})
+}

@@ -1,0 +1,223 @@
+//! What users are told about connections: acceptance, zones, the outcome in one word.
+
+use causeway_cluster::{Input, Manager, Output};
+use causeway_record::Kind;
+use serde_json::{Value, json};
+
+use crate::world::{World, cudns, event, hash, ipv4, synced};
+
+const CNC: Kind = Kind::ClusterNetworkConnect;
+
+fn connected(nodes: &[&str]) -> World {
+    let mut world = World::new(ipv4(), nodes);
+    world.island("red", "10.1.0.0/16", json!({"connected": "yes"}));
+    world.island("blue", "10.2.0.0/16", json!({"connected": "yes"}));
+    world.tick(1_000);
+    world.connect("c", &[("172.16.0.0/12", 20)], json!([cudns(json!({"connected": "yes"}))]));
+    world
+}
+
+fn status(world: &World) -> Value {
+    world.object(CNC, "c")["status"]["status"].clone()
+}
+
+fn zone(world: &World, node: &str) -> String {
+    world.condition(CNC, "c", &format!("Ready-In-Zone-{node}"))
+}
+
+const DONE: &str = "True/OVNSetupSucceeded Connect router and all ports created successfully";
+
+/// The whole status, from the first word to the last.
+#[test]
+fn a_connection_that_is_fine() {
+    let mut world = connected(&["n1"]);
+    assert_eq!(status(&world), Value::Null);
+    world.tick(3_000);
+    world.zones_follow();
+    let condition = |name: &str, reason: &str, message: &str, at: &str| {
+        json!({"type": name, "status": "True", "reason": reason, "message": message, "observedGeneration": 1,
+               "lastTransitionTime": format!("1970-01-01T00:00:{at}Z")})
+    };
+    assert_eq!(
+        world.object(CNC, "c")["status"],
+        json!({
+            "status": "Success",
+            "conditions": [
+                condition("Accepted", "ValidationSucceeded", "All validation checks passed successfully", "01"),
+                condition("Ready-In-Zone-n1", "OVNSetupSucceeded", "Connect router and all ports created successfully", "03"),
+            ],
+            "observedGeneration": 1,
+        })
+    );
+}
+
+/// Failures are told at once where a second has passed, and go when the zone has recovered.
+#[test]
+fn a_zone_that_fails_and_recovers() {
+    let mut world = connected(&["n1", "n2"]);
+    world.tick(3_000);
+    world.zones_follow();
+    world.tick(4_000);
+    let failure = |message: &str| json!({"subject": "ClusterNetworkConnect", "name": "c", "reason": "OVNSetupFailed", "message": message});
+    let about_network = json!({"subject": "Network", "name": "c", "reason": "x", "message": "x"});
+    world.tick(5_000);
+    world.report("n2", json!({"epoch": 0, "connects": [], "failures": [about_network, failure("no port"), failure("no route")], "failureCount": 3}));
+    assert_eq!([zone(&world, "n1"), zone(&world, "n2")], [DONE, "False/OVNSetupFailed no port; no route"]);
+    assert_eq!(status(&world), "Failure");
+    world.restart(|_| {});
+    assert_eq!(world.writes, Vec::<String>::new());
+    world.zones_follow();
+    assert_eq!((zone(&world, "n2").as_str(), status(&world)), (DONE, json!("Success")));
+}
+
+/// A zone that says nothing for a minute has failed; a change starts the minute anew; a deleted node is forgotten.
+#[test]
+fn silent_zones() {
+    let mut world = connected(&["n1", "n2"]);
+    world.tick(3_000);
+    world.zone_follows("n1");
+    world.tick(60_000);
+    assert_eq!((zone(&world, "n2").as_str(), status(&world)), ("", Value::Null));
+    world.tick(61_000);
+    assert_eq!(
+        zone(&world, "n2"),
+        "False/OVNSetupFailed The zone has not reported this configuration for 60 s; look at the log of Causeway on node n2"
+    );
+    assert_eq!(status(&world), "Failure");
+    world.restart(|_| {});
+    assert_eq!(world.writes, Vec::<String>::new(), "the minute begins anew, what was said stays");
+    world.delete(Kind::Node, "n2");
+    assert_eq!((zone(&world, "n2").as_str(), status(&world)), ("", json!("Success")));
+    world.tick(99_002_000);
+    world.island("green", "10.3.0.0/16", json!({"connected": "yes"}));
+    world.tick(99_003_000);
+    assert_eq!((zone(&world, "n1").as_str(), status(&world)), (DONE, Value::Null), "it has a minute");
+    world.tick(99_063_000);
+    assert!(zone(&world, "n1").starts_with("False/"));
+}
+
+/// Zones that are cut off are not waited for.
+#[test]
+fn nodes_that_are_not_heard_of() {
+    let mut world = connected(&["n1", "n2"]);
+    let ready = |status: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    world.change(Kind::Node, "n2", &ready("Unknown"));
+    world.tick(3_000);
+    world.zone_follows("n1");
+    assert_eq!((zone(&world, "n2").as_str(), status(&world)), ("", json!("Success")));
+    world.tick(100_000);
+    assert_eq!(status(&world), "Success");
+    world.change(Kind::Node, "n2", &ready("True"));
+    assert_eq!(status(&world), Value::Null);
+    world.tick(159_000);
+    assert_eq!(zone(&world, "n2"), "");
+    world.tick(160_000);
+    assert_eq!(status(&world), "Failure");
+}
+
+/// What is left out makes a failure, however well the rest is rendered.
+#[test]
+fn not_accepted_is_a_failure() {
+    let mut world = connected(&["n1"]);
+    world.island("twin", "10.1.0.0/16", json!({"connected": "yes"}));
+    world.tick(3_000);
+    world.zones_follow();
+    world.tick(4_000);
+    assert_eq!((zone(&world, "n1").as_str(), status(&world)), (DONE, json!("Failure")));
+}
+
+/// With many zones only the failing ones are listed, and all are summed up.
+#[test]
+fn more_zones_than_can_be_listed() {
+    let nodes: Vec<String> = (0..101).map(|number| format!("n{number:03}")).collect();
+    let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let mut world = connected(&nodes[..100]);
+    world.tick(3_000);
+    world.zones_follow();
+    world.tick(5_000);
+    let count = |world: &World| world.object(CNC, "c")["status"]["conditions"].as_array().unwrap().len();
+    assert_eq!((count(&world), status(&world)), (101, json!("Success")));
+    world.node(nodes[100]);
+    world.tick(7_000);
+    assert_eq!(
+        (count(&world), world.condition(CNC, "c", "Ready")),
+        (2, "False/OVNSetupPending 100/101 zones".to_owned())
+    );
+    let failure =
+        json!({"subject": "ClusterNetworkConnect", "name": "c", "reason": "x", "message": "no port"});
+    world.report(nodes[7], json!({"failures": [failure], "failureCount": 1}));
+    world.tick(9_000);
+    assert_eq!(world.condition(CNC, "c", "Ready"), "False/OVNSetupFailed 99/101 zones");
+    assert_eq!((zone(&world, nodes[7]).as_str(), count(&world)), ("False/OVNSetupFailed no port", 3));
+    world.zones_follow();
+    world.tick(11_000);
+    assert_eq!(
+        (count(&world), world.condition(CNC, "c", "Ready"), status(&world)),
+        (2, "True/OVNSetupSucceeded 101/101 zones".to_owned(), json!("Success"))
+    );
+}
+
+/// A manager that takes over before it knows what zones report says nothing about them.
+#[test]
+fn reports_come_last() {
+    for count in [3, 101] {
+        let nodes: Vec<String> = (0..count).map(|number| format!("n{number:03}")).collect();
+        let mut world = connected(&nodes.iter().map(String::as_str).collect::<Vec<_>>());
+        world.tick(2_000);
+        world.zones_follow();
+        let cut_off = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+        world.change(Kind::Node, "n001", &cut_off);
+        world.tick(4_000);
+        assert_eq!(status(&world), "Success");
+        let (reports, others): (Vec<Value>, Vec<Value>) =
+            world.objects.values().cloned().partition(|object| object["kind"] == "ZoneReport");
+        let (listed, first): (Vec<Input>, Vec<Input>) =
+            synced(world.reuse()).into_iter().partition(|input| matches!(input, Input::ZoneReport(_)));
+        let mut manager = Manager::new(ipv4()).unwrap();
+        let inputs = others.iter().filter_map(|object| event(object, false)).chain(first);
+        let inputs = inputs.chain(reports.iter().filter_map(|object| event(object, false))).chain(listed);
+        let outputs: Vec<Output> = inputs.flat_map(|input| manager.step(input)).collect();
+        assert_eq!(outputs, [], "with {count} nodes");
+    }
+}
+
+/// However much zones report, a connection's status is written once a second.
+#[test]
+fn one_status_a_second() {
+    let nodes: Vec<String> = (0..50).map(|number| format!("n{number}")).collect();
+    let mut world = connected(&nodes.iter().map(String::as_str).collect::<Vec<_>>());
+    world.tick(2_000);
+    world.writes.clear();
+    for node in &nodes {
+        world.zone_follows(node);
+    }
+    assert_eq!(world.writes.len(), 1);
+    world.tick(3_000);
+    assert_eq!((world.writes.len(), status(&world)), (2, json!("Success")));
+    world.tick(9_000);
+    assert_eq!(world.writes.len(), 2, "nothing more to say");
+}
+
+/// A spec that changes what zones do is waited for; one that only selects the same in other words is not.
+#[test]
+fn what_zones_must_do_again() {
+    let mut world = connected(&["n1"]);
+    world.tick(3_000);
+    world.zones_follow();
+    let before = hash(world.object(CNC, "c"));
+    world.tick(5_000);
+    let selectors = json!([cudns(json!({}))]);
+    world.change(CNC, "c", &json!({"metadata": {"generation": 2}, "spec": {"networkSelectors": selectors}}));
+    assert_eq!((hash(world.object(CNC, "c")), status(&world)), (before, json!("Success")));
+    assert_eq!(world.object(CNC, "c")["status"]["observedGeneration"], 2);
+    world.tick(7_000);
+    world.change(
+        CNC,
+        "c",
+        &json!({"metadata": {"generation": 3}, "spec": {"connectivity": ["PodNetwork", "ServiceNetwork"]}}),
+    );
+    assert_eq!(status(&world), Value::Null);
+    world.zones_follow();
+    world.tick(9_000);
+    assert_eq!(status(&world), "Success");
+}

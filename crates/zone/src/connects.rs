@@ -1,0 +1,500 @@
+//! The connections of a zone: who is in them, and what an event of one of them or of their networks makes dirty.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_api::crd::Topology;
+use causeway_types::{Cidr, ConnectName, Families, NetworkId, NetworkName, NodeName};
+
+use super::connect::{self, ConnectInfo, Place};
+use super::problem::{Problem, Reason, Subject};
+use super::usage::Use;
+use super::{Active, Dirty, Zone, paths};
+use causeway_record as record;
+
+const OVERLAP: &str = "its subnets overlap those of another network of the connection";
+
+/// What a connection is in this zone.
+#[derive(Clone, Copy, Debug)]
+pub enum Connecting<'a> {
+    /// It is settled.
+    Settled(&'a ConnectInfo),
+    /// The cluster manager has not settled its layout: nothing is planned.
+    Unsettled,
+    /// It cannot be read: what is there stays.
+    Broken(&'a Problem),
+}
+
+/// What a network is in a connection.
+#[derive(Clone, Debug)]
+pub enum Membership<'a> {
+    /// It has a place.
+    Member(&'a Place),
+    /// It has none.
+    Outside,
+    /// That cannot be told: what is there stays.
+    Uncertain(String),
+}
+
+/// What this zone's report says of a connection.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConnectReport {
+    /// Its name.
+    pub name: ConnectName,
+    /// What stands for the spec and the annotations that the zone plans from; empty if they cannot be read.
+    pub hash: String,
+    /// What is not rendered of it, and why. Those with [`Reason::NodeNotReady`] are about other nodes: no id, no chassis, or
+    /// no room in the block. They pass by themselves or are the cluster manager's to say, and everything else is rendered.
+    pub problems: Vec<Problem>,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    hash: String,
+    state: Result<Option<ConnectInfo>, Problem>,
+    shape: Shape,
+}
+
+/// What of a connection's networks all its parts follow from.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Shape {
+    /// Whether a number stands for no network that is known here.
+    unresolved: bool,
+    /// The largest MTU, if the networks have different ones.
+    largest_mtu: Option<u32>,
+    /// Networks that claim addresses of each other. The cluster manager connects no such networks, but a network may
+    /// grow before it has said so; nobody's traffic goes elsewhere in between.
+    overlapping: BTreeSet<NetworkName>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Connects {
+    entries: BTreeMap<ConnectName, Entry>,
+    by_network: BTreeMap<NetworkId, BTreeSet<ConnectName>>,
+    /// How many cannot be read.
+    broken: usize,
+    /// Whether there may be some that were not listed yet.
+    awaited: bool,
+}
+
+impl Entry {
+    fn info(&self) -> Option<&ConnectInfo> {
+        self.state.as_ref().ok()?.as_ref()
+    }
+
+    /// The numbers of the networks that this connection renders something on.
+    fn ids(&self) -> impl Iterator<Item = NetworkId> {
+        let info = self.info().filter(|info| info.touches_networks());
+        info.into_iter().flat_map(|info| info.places.keys().copied())
+    }
+}
+
+impl Connects {
+    fn of(&self, id: NetworkId) -> impl Iterator<Item = &ConnectInfo> {
+        let names = self.by_network.get(&id).into_iter().flatten();
+        names.filter_map(|name| self.entries.get(name)?.info())
+    }
+
+    fn set(&mut self, name: &ConnectName, entry: Option<Entry>) -> Option<Entry> {
+        let old = self.entries.remove(name);
+        for id in old.iter().flat_map(Entry::ids) {
+            if let Some(names) = self.by_network.get_mut(&id) {
+                names.remove(name);
+                if names.is_empty() {
+                    self.by_network.remove(&id);
+                }
+            }
+        }
+        self.broken -= old.iter().filter(|old| old.state.is_err()).count();
+        self.broken += entry.iter().filter(|entry| entry.state.is_err()).count();
+        if let Some(entry) = entry {
+            for id in entry.ids() {
+                self.by_network.entry(id).or_default().insert(name.clone());
+            }
+            self.entries.insert(name.clone(), entry);
+        }
+        old
+    }
+}
+
+impl Zone {
+    /// From now on nobody can say which connections there are: what is there of them stays.
+    pub fn await_connects(&mut self) {
+        self.connects.awaited = true;
+    }
+
+    /// All connections are known.
+    pub fn connects_listed(&mut self) -> Dirty {
+        if !std::mem::take(&mut self.connects.awaited) {
+            return Dirty::default();
+        }
+        // Whose peers use a network, and who has its load balancers, is known only now, too.
+        Dirty { northbound: vec![String::new()], ..Dirty::default() }
+    }
+
+    /// Whether all connections are known.
+    pub fn knows_connects(&self) -> bool {
+        !self.connects.awaited
+    }
+
+    /// A connection is there, or has changed. One that is going is gone: nobody waits for the cluster manager with that.
+    pub fn apply_connect(&mut self, connect: &record::Connect) -> Dirty {
+        if connect.deleting {
+            return self.delete_connect(&connect.name);
+        }
+        let state = connect::read(connect);
+        let problem = match &state {
+            Ok(info) => info.as_ref().and_then(ConnectInfo::problem),
+            Err(problem) => Some(problem.clone()),
+        };
+        self.report(Subject::Connect(connect.name.clone()), problem);
+        let hash = connect.spec.as_ref().map(|spec| spec.hash.clone()).unwrap_or_default();
+        let shape = self.shape(state.as_ref().ok().and_then(Option::as_ref));
+        self.set_connect(&connect.name, Some(Entry { hash, state, shape }))
+    }
+
+    /// A connection is gone.
+    pub fn delete_connect(&mut self, name: &ConnectName) -> Dirty {
+        self.report(Subject::Connect(name.clone()), None);
+        self.set_connect(name, None)
+    }
+
+    /// All connections.
+    pub fn connects(&self) -> impl Iterator<Item = &ConnectName> {
+        self.connects.entries.keys()
+    }
+
+    /// What a connection is here; nothing if there is no such connection.
+    pub fn connecting(&self, name: &ConnectName) -> Option<Connecting<'_>> {
+        Some(match &self.connects.entries.get(name)?.state {
+            Ok(Some(info)) => Connecting::Settled(info),
+            Ok(None) => Connecting::Unsettled,
+            Err(problem) => Connecting::Broken(problem),
+        })
+    }
+
+    /// What a network is in a connection.
+    pub fn membership<'a>(&'a self, connect: &'a ConnectInfo, network: &NetworkName) -> Membership<'a> {
+        let Some(id) = self.networks.id(network) else {
+            let entry = self.connects.entries.get(&connect.name);
+            return match entry.is_some_and(|entry| entry.shape.unresolved) {
+                true => Membership::Uncertain(format!("network {network} has no id here yet")),
+                false => Membership::Outside,
+            };
+        };
+        match connect.places.get(&id) {
+            None => Membership::Outside,
+            Some(Ok(_)) if self.overlaps(connect, network) => {
+                Membership::Uncertain(format!("network {network}: {OVERLAP}"))
+            }
+            Some(Ok(place)) => Membership::Member(place),
+            Some(Err(error)) => Membership::Uncertain(format!("network {network}: {error}")),
+        }
+    }
+
+    fn overlaps(&self, connect: &ConnectInfo, network: &NetworkName) -> bool {
+        let entry = self.connects.entries.get(&connect.name);
+        entry.is_some_and(|entry| entry.shape.overlapping.contains(network))
+    }
+
+    /// Whether networks of a connection claim addresses of each other.
+    pub fn has_overlaps(&self, connect: &ConnectInfo) -> bool {
+        let entry = self.connects.entries.get(&connect.name);
+        entry.is_some_and(|entry| !entry.shape.overlapping.is_empty())
+    }
+
+    /// The networks of a connection that are known here, rendered or not.
+    pub fn members<'a>(&'a self, connect: &'a ConnectInfo) -> impl Iterator<Item = &'a NetworkName> {
+        connect.places.keys().flat_map(|id| self.networks.with_id(*id))
+    }
+
+    /// A network as it would be rendered here, whether somebody uses it here or not.
+    pub fn active(&self, network: &NetworkName) -> Option<&Active> {
+        self.networks.get(network)?.state.as_deref().ok()
+    }
+
+    /// The largest MTU of a connection's networks, if they have different ones.
+    pub fn largest_mtu(&self, connect: &ConnectInfo) -> Option<u32> {
+        self.connects.entries.get(&connect.name)?.shape.largest_mtu
+    }
+
+    /// What the zone's report says of each connection that is settled.
+    pub fn connect_reports(&self) -> Vec<ConnectReport> {
+        let report = |(name, entry): (&ConnectName, &Entry)| match &entry.state {
+            Ok(None) => None,
+            Ok(Some(info)) => Some(self.connect_report(info, &entry.hash)),
+            Err(problem) => {
+                let (name, hash) = (name.clone(), entry.hash.clone());
+                Some(ConnectReport { name, hash, problems: vec![problem.clone()] })
+            }
+        };
+        self.connects.entries.iter().filter_map(report).collect()
+    }
+
+    fn connect_report(&self, info: &ConnectInfo, hash: &str) -> ConnectReport {
+        let mut problems: Vec<Problem> = info.problem().into_iter().collect();
+        if info.touches_networks() {
+            problems.extend(info.places.iter().flat_map(|(id, place)| self.place_problems(info, *id, place)));
+        }
+        if let Some(last) = info.last_block().filter(|_| info.touches_networks()) {
+            problems.extend(self.others().filter_map(|node| self.node_problem(info, last, &node.name)));
+        }
+        ConnectReport { name: info.name.clone(), hash: hash.to_owned(), problems }
+    }
+
+    /// Why a network's place is not rendered. One that nobody uses here needs not be.
+    fn place_problems(
+        &self,
+        info: &ConnectInfo,
+        id: NetworkId,
+        place: &Result<Place, String>,
+    ) -> Vec<Problem> {
+        let Ok(place) = place else { return Vec::new() };
+        let problem = |text: String| {
+            Problem::new(Reason::NetworkNotReady, format!("ClusterNetworkConnect {}: {text}", info.name))
+        };
+        let names: Vec<&NetworkName> = self.networks.with_id(id).collect();
+        if names.is_empty() {
+            return vec![problem(format!("no network with id {id} is known here yet"))];
+        }
+        let why = |name: &&NetworkName| match self.networks.get(name).map(|entry| &entry.state) {
+            Some(Err(broken)) => Some(problem(broken.message.clone())),
+            Some(Ok(active)) => self.misfit(info, place, active),
+            None => None,
+        };
+        names.iter().filter(|name| self.use_here(name) == Use::Used).filter_map(why).collect()
+    }
+
+    /// Why an active network has no link in its place.
+    fn misfit(&self, info: &ConnectInfo, place: &Place, active: &Active) -> Option<Problem> {
+        let about = |text: String| {
+            let message = format!("ClusterNetworkConnect {}: network {}: {text}", info.name, active.name());
+            Problem::new(Reason::NoLink, message)
+        };
+        if self.overlaps(info, active.name()) {
+            return Some(Problem { reason: Reason::Overlap, ..about(OVERLAP.into()) });
+        }
+        if place.topology != active.topology {
+            return Some(about(format!("its place is that of another topology than {:?}", active.topology)));
+        }
+        let here = self.here().ok()?.id;
+        let node = (place.topology == Topology::Layer3 && info.topology.has_node_ports()).then_some(here);
+        let links = place.links(node, active.families()).and_then(|_| place.key(node));
+        links.err().map(about)
+    }
+
+    /// Why another node is left out of the links that each node has. What fits the last block fits all of them.
+    fn node_problem(&self, info: &ConnectInfo, last: &Place, node: &NodeName) -> Option<Problem> {
+        let problem = |reason, text: String| {
+            Problem::new(reason, format!("ClusterNetworkConnect {}: {text}", info.name))
+        };
+        match self.there(node) {
+            Err(text) => Some(problem(Reason::NumberClash, text)),
+            Ok(None) => {
+                Some(problem(Reason::NodeNotReady, format!("node {node} has no id or no chassis yet")))
+            }
+            Ok(Some(there)) => {
+                let links = last.links(Some(there.id), Families { ipv4: true, ipv6: true });
+                let error = links.and_then(|_| last.key(Some(there.id))).err()?;
+                Some(problem(Reason::NodeNotReady, format!("node {node}: {error}")))
+            }
+        }
+    }
+
+    fn shape(&self, info: Option<&ConnectInfo>) -> Shape {
+        let Some(info) = info else { return Shape::default() };
+        let unresolved = info.places.keys().any(|id| self.networks.with_id(*id).next().is_none());
+        let mtus: BTreeSet<u32> =
+            self.members(info).filter_map(|name| self.active(name)).map(|net| net.mtu).collect();
+        let largest_mtu = mtus.last().copied().filter(|_| mtus.len() > 1);
+        let overlapping = overlapping(self.members(info).filter_map(|name| self.active(name)));
+        Shape { unresolved, largest_mtu, overlapping }
+    }
+
+    fn set_connect(&mut self, name: &ConnectName, entry: Option<Entry>) -> Dirty {
+        let broken = self.connects.broken;
+        let old = self.connects.set(name, entry);
+        let new = self.connects.entries.get(name);
+        let mut dirty = Dirty::default();
+        if old.as_ref().map(|old| (&old.state, &old.shape)) == new.map(|new| (&new.state, &new.shape)) {
+            return dirty;
+        }
+        // While one cannot be read, nobody can say whose peers use a network.
+        if self.usage.counts() && (broken > 0) != (self.connects.broken > 0) {
+            return Dirty { northbound: vec![String::new()], ..dirty };
+        }
+        let ids = |entry: Option<&Entry>| entry.into_iter().flat_map(Entry::ids).collect::<BTreeSet<_>>();
+        let (before, after) = (ids(old.as_ref()), ids(new));
+        match moved(old.as_ref(), new) {
+            Some(places) => {
+                for (info, id) in places.into_iter().filter_map(|id| Some((new?.info()?, id))) {
+                    self.dirty_place(info, id, &mut dirty);
+                }
+            }
+            None => dirty.northbound.extend([paths::connect(name), paths::connect_group(name)]),
+        }
+        self.dirty_granted(old.as_ref().and_then(Entry::info), new.and_then(Entry::info), &mut dirty);
+        if before != after {
+            let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
+            self.dirty_uses(names.collect(), &mut dirty);
+        }
+        dirty
+    }
+
+    /// Connections of a network see a change of it, or of its number.
+    pub(super) fn dirty_connects(
+        &mut self,
+        network: &NetworkName,
+        before: Option<NetworkId>,
+        dirty: &mut Dirty,
+    ) {
+        let after = self.networks.id(network);
+        let ids: BTreeSet<NetworkId> = before.into_iter().chain(after).collect();
+        let concerned = ids.iter().flat_map(|id| self.connects.of(*id));
+        // While a network has no number it may be one that a connection does not know.
+        let guessing = before.is_none() || after.is_none();
+        let uncertain = self.connects.entries.values().filter(|entry| guessing && entry.shape.unresolved);
+        let names: BTreeSet<ConnectName> =
+            concerned.chain(uncertain.filter_map(Entry::info)).map(|info| info.name.clone()).collect();
+        for name in names {
+            let info = self.connects.entries.get(&name).and_then(Entry::info);
+            let shape = self.shape(info);
+            info.into_iter().for_each(|info| self.dirty_member(info, network, dirty));
+            info.into_iter().for_each(|info| self.dirty_grants(info, dirty));
+            let Some(entry) = self.connects.entries.get_mut(&name) else { continue };
+            if entry.shape != shape {
+                entry.shape = shape;
+                dirty.northbound.push(paths::connect(&name));
+            }
+        }
+        if before != after {
+            let connects = ids.iter().flat_map(|id| self.connects.of(*id));
+            self.dirty_uses(connects.flat_map(|info| self.members(info)).collect(), dirty);
+        }
+    }
+
+    /// This zone's own node has changed, and with it all networks.
+    pub(super) fn reshape(&mut self) {
+        let shapes: Vec<Shape> =
+            self.connects.entries.values().map(|entry| self.shape(entry.info())).collect();
+        for (entry, shape) in self.connects.entries.values_mut().zip(shapes) {
+            entry.shape = shape;
+        }
+    }
+
+    fn dirty_place(&self, info: &ConnectInfo, id: NetworkId, dirty: &mut Dirty) {
+        let mut networks = self.networks.with_id(id).peekable();
+        // The families of the sets are those of all places, also of networks that are not known here.
+        if networks.peek().is_none() && info.is_compact() {
+            dirty.northbound.push(paths::connect_set(&info.name));
+        }
+        if networks.peek().is_none() && info.needs_guards() {
+            dirty.northbound.push(paths::guarded_set(&info.name));
+        }
+        networks.for_each(|network| self.dirty_member(info, network, dirty));
+    }
+
+    /// Everything of a connection that follows from one of its networks.
+    fn dirty_member(&self, info: &ConnectInfo, network: &NetworkName, dirty: &mut Dirty) {
+        let name = &info.name;
+        dirty.northbound.extend([
+            paths::network_link(name, network),
+            paths::links(name, network),
+            paths::policies(name, network),
+            paths::steering(name, network),
+        ]);
+        self.dirty_service_parts(info, network, dirty);
+        if info.is_compact() {
+            dirty.northbound.push(paths::connect_set(name));
+        } else {
+            let others = self.members(info).filter(|other| *other != network);
+            dirty.northbound.extend(others.map(|other| paths::policy(name, other, network)));
+        }
+    }
+
+    /// The links that lead to a node.
+    pub(super) fn dirty_links(&self, node: &NodeName, dirty: &mut Dirty) {
+        let settled = self.connects.entries.values().filter_map(Entry::info);
+        for info in settled.filter(|info| info.touches_networks() && info.topology.has_node_ports()) {
+            for (id, place) in &info.places {
+                if place.as_ref().is_ok_and(|place| place.topology == Topology::Layer3) {
+                    let names = self.networks.with_id(*id);
+                    dirty.northbound.extend(names.map(|network| paths::link(&info.name, network, node)));
+                }
+            }
+        }
+    }
+
+    /// Whether a network is used on a node: by its own pods, or by those of a network that it is connected with.
+    pub(super) fn use_of(&self, network: &NetworkName, node: &NodeName) -> Use {
+        let own = self.usage.of(network, node);
+        if own == Use::Used || self.peers(network).any(|peer| self.usage.of(peer, node) == Use::Used) {
+            return Use::Used;
+        }
+        if self.connects.broken > 0 || self.connects.awaited { Use::Unknown } else { own }
+    }
+
+    pub(super) fn use_here(&self, network: &NetworkName) -> Use {
+        self.use_of(network, &self.config.node)
+    }
+
+    /// The networks that a network is connected with, one by one; more than once if by several connections.
+    pub(super) fn peers<'a>(&'a self, network: &'a NetworkName) -> impl Iterator<Item = &'a NetworkName> {
+        let connects = self.networks.id(network).into_iter().flat_map(|id| self.connects.of(id));
+        connects.flat_map(|info| self.members(info)).filter(move |peer| *peer != network)
+    }
+
+    /// Connections in which a network has a place.
+    pub(super) fn connects_of(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectInfo> {
+        self.networks.id(network).into_iter().flat_map(|id| self.connects.of(id))
+    }
+
+    /// Networks that are connected, or no longer: pods of one of them may be a use of the others.
+    fn dirty_uses(&self, networks: BTreeSet<&NetworkName>, dirty: &mut Dirty) {
+        for network in networks.into_iter().filter(|_| self.usage.counts()) {
+            self.dirty_network(network, dirty);
+            self.connects_of(network).for_each(|info| self.dirty_member(info, network, dirty));
+        }
+    }
+
+    /// What is dirty of the connections of a network that becomes used on a node, or unused.
+    pub(super) fn dirty_used_links(&self, network: &NetworkName, node: &NodeName, dirty: &mut Dirty) {
+        for info in self.connects_of(network) {
+            if *node == self.config.node {
+                self.dirty_member(info, network, dirty);
+            } else if info.topology.has_node_ports() {
+                dirty.northbound.push(paths::link(&info.name, network, node));
+            }
+        }
+    }
+}
+
+/// Networks whose subnets share addresses. Subnets are disjoint or one is in the other, so in their order those around one
+/// are the last ones that have not ended.
+fn overlapping<'a>(networks: impl Iterator<Item = &'a Active>) -> BTreeSet<NetworkName> {
+    let all = networks.flat_map(|net| net.legs.iter().map(move |leg| (net.name(), leg)));
+    let mut subnets: Vec<(Cidr, &NetworkName)> =
+        all.flat_map(|(name, leg)| leg.subnets.iter().map(move |subnet| (*subnet, name))).collect();
+    subnets.sort();
+    let mut found = BTreeSet::new();
+    let mut around: Vec<(Cidr, &NetworkName)> = Vec::new();
+    for (subnet, name) in subnets {
+        around.retain(|(wider, _)| wider.contains(&subnet));
+        for (_, other) in around.iter().filter(|(_, other)| *other != name) {
+            found.extend([(*other).clone(), name.clone()]);
+        }
+        around.push((subnet, name));
+    }
+    found
+}
+
+/// The places that differ, if that is all that does and both have somebody to reach, or neither has.
+fn moved(old: Option<&Entry>, new: Option<&Entry>) -> Option<Vec<NetworkId>> {
+    let (old, new) = (old?, new?);
+    let (before, after) = (old.info()?, new.info()?);
+    let bare = |info: &ConnectInfo| ConnectInfo { places: BTreeMap::new(), ..info.clone() };
+    if old.shape != new.shape || before.joins() != after.joins() || bare(before) != bare(after) {
+        return None;
+    }
+    let ids: BTreeSet<NetworkId> = before.places.keys().chain(after.places.keys()).copied().collect();
+    Some(ids.into_iter().filter(|id| before.places.get(id) != after.places.get(id)).collect())
+}

@@ -1,0 +1,363 @@
+//! What each event changes in the index, and what it makes dirty.
+
+use std::collections::BTreeSet;
+
+use causeway_api::annotations::keys;
+use causeway_api::crd::Topology;
+use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
+
+use super::nad::{self, NadInfo};
+use super::node::NodeInfo;
+use super::pod::{self, LocalPod, PodInfo, PodPort};
+use super::problem::{Problem, Reason, Subject};
+use super::{Dirty, Zone, paths};
+use causeway_record::{self as record, ObjectKey};
+
+impl Zone {
+    /// A node is there, or has changed.
+    pub fn apply_node(&mut self, node: &record::Node) -> Dirty {
+        let is_here = node.name == self.config.node;
+        let read = NodeInfo::read(node, is_here);
+        let unreadable = read.unreadable().map(|text| Problem::new(Reason::Malformed, text));
+        let old = self.nodes.get(&node.name);
+        let info = read.keep_from(old);
+        let dirty = if old == Some(&info) { Dirty::default() } else { self.set_node(&node.name, Some(info)) };
+        let problem = unreadable.or_else(|| self.nodes.clash(&node.name));
+        self.report(Subject::Node(node.name.clone()), problem);
+        dirty
+    }
+
+    /// A node is gone.
+    pub fn delete_node(&mut self, name: &NodeName) -> Dirty {
+        let dirty = if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Dirty::default() };
+        self.report(Subject::Node(name.clone()), None);
+        dirty
+    }
+
+    /// A namespace is there, or has changed.
+    pub fn apply_namespace(&mut self, namespace: &record::Namespace) -> Dirty {
+        let changed = match namespace.labels.contains_key(keys::PRIMARY_NETWORK_LABEL) {
+            true => self.demanding.insert(namespace.name.clone()),
+            false => self.demanding.remove(&namespace.name),
+        };
+        let mut dirty = Dirty::default();
+        if changed {
+            self.dirty_services_in(&namespace.name, &mut dirty);
+        }
+        dirty
+    }
+
+    /// A namespace is gone.
+    pub fn delete_namespace(&mut self, name: &NamespaceName) -> Dirty {
+        let mut dirty = Dirty::default();
+        if self.demanding.remove(name) {
+            self.dirty_services_in(name, &mut dirty);
+        }
+        dirty
+    }
+
+    /// An attachment definition is there, or has changed.
+    pub fn apply_nad(&mut self, nad: &record::Nad) -> Dirty {
+        self.set_nad(&nad.key, nad::read(nad))
+    }
+
+    /// An attachment definition is gone.
+    pub fn delete_nad(&mut self, key: &ObjectKey) -> Dirty {
+        self.set_nad(key, None)
+    }
+
+    /// A pod is there, or has changed.
+    pub fn apply_pod(&mut self, pod: &record::Pod) -> Dirty {
+        let Some(node) = pod.node.as_ref().filter(|_| pod::has_ports(pod)) else {
+            return self.delete_pod(&pod.key);
+        };
+        // Names become parts of paths; what Kubernetes would refuse as a name is refused here too.
+        if ObjectName::new(pod.key.name.as_str()).is_err() {
+            return Dirty::default();
+        }
+        let is_here = *node == self.config.node;
+        let mut problem = None;
+        let info = match pod::read_ports(pod) {
+            Ok(Some(ports)) if is_here => {
+                let open_ports = pod::read_open_ports(pod).unwrap_or_else(|error| {
+                    problem = Some(error);
+                    Vec::new()
+                });
+                let local = LocalPod { uid: pod.uid.clone(), open_ports, unreadable: None };
+                Some(self.local_pod(node, ports, local))
+            }
+            Ok(Some(ports)) => self.remote_pod(node, ports),
+            Ok(None) => None,
+            Err(error) => {
+                problem = Some(error.clone());
+                Some(self.unreadable_pod(pod, node, error))
+            }
+        };
+        let problem = problem.map(|text| Problem::new(Reason::Malformed, text));
+        self.report(Subject::Pod(pod.key.clone()), problem);
+        self.set_pod(&pod.key, info, is_here)
+    }
+
+    /// A pod is gone.
+    pub fn delete_pod(&mut self, key: &ObjectKey) -> Dirty {
+        self.report(Subject::Pod(key.clone()), None);
+        self.set_pod(key, None, false)
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now_ms: u64) -> Dirty {
+        let passed = self.usage.tick(now_ms);
+        let mut dirty = Dirty::default();
+        if passed.started {
+            dirty.northbound.push(String::new());
+        }
+        for (network, node) in passed.unused {
+            self.dirty_use(&network, &node, &mut dirty);
+        }
+        dirty
+    }
+
+    pub(super) fn report(&mut self, subject: Subject, problem: Option<Problem>) {
+        match problem {
+            Some(problem) => drop(self.problems.insert(subject, problem)),
+            None => drop(self.problems.remove(&subject)),
+        }
+    }
+
+    fn set_node(&mut self, name: &NodeName, info: Option<NodeInfo>) -> Dirty {
+        let mut concerned = self.nodes.set(name, info);
+        let mut dirty = Dirty { southbound: vec![String::new()], ..Dirty::default() };
+        // Who claims what is this node's changes nothing for this node.
+        concerned.remove(&self.config.node);
+        for node in &concerned {
+            self.report_clash(node);
+            self.dirty_node(node, &mut dirty);
+        }
+        if *name == self.config.node { self.everything() } else { dirty }
+    }
+
+    fn report_clash(&mut self, node: &NodeName) {
+        let subject = Subject::Node(node.clone());
+        match self.nodes.clash(node) {
+            None if self.problems.get(&subject).is_none_or(|known| known.reason != Reason::NumberClash) => {}
+            clash => self.report(subject, clash),
+        }
+    }
+
+    /// This zone's own node has changed: all that is planned follows from it.
+    fn everything(&mut self) -> Dirty {
+        for name in self.networks.names() {
+            self.evaluate(&name);
+        }
+        self.reshape();
+        Dirty::everything()
+    }
+
+    /// Every network has something that leads to the node, and its pods are said to be there.
+    fn dirty_node(&self, node: &NodeName, dirty: &mut Dirty) {
+        dirty.northbound.extend(self.networks().map(|network| paths::node(network, node)));
+        self.dirty_links(node, dirty);
+        for key in self.pods.of_node(node) {
+            self.dirty_pod(&key, dirty);
+        }
+    }
+
+    fn dirty_pod(&self, key: &ObjectKey, dirty: &mut Dirty) {
+        let ports = self.pods.get(key).into_iter().flat_map(|pod| &pod.ports);
+        for network in ports.filter_map(|port| self.network_of(port)) {
+            let path = paths::pod(network, key);
+            if !dirty.northbound.contains(&path) {
+                dirty.northbound.push(path);
+            }
+        }
+    }
+
+    pub(super) fn dirty_network(&self, network: &NetworkName, dirty: &mut Dirty) {
+        let names = causeway_types::NetworkNames::new(network.clone());
+        dirty.northbound.push(paths::network(network));
+        dirty.northbound.extend(paths::balancer_groups(&names));
+        dirty.northbound.push(paths::mac_bindings(&names, &self.config.node));
+        self.dirty_services_on(network, dirty);
+    }
+
+    /// A network is used on a node from now on, or no longer, and so are those that it is connected with.
+    fn dirty_use(&self, network: &NetworkName, node: &NodeName, dirty: &mut Dirty) {
+        let all: BTreeSet<&NetworkName> = self.peers(network).chain([network]).collect();
+        for network in all {
+            if *node == self.config.node {
+                self.dirty_network(network, dirty);
+            } else {
+                dirty.northbound.push(paths::node(network, node));
+            }
+            self.dirty_used_links(network, node, dirty);
+        }
+    }
+
+    fn set_nad(&mut self, object: &ObjectKey, info: Option<NadInfo>) -> Dirty {
+        let Some(key) = nad::key_of(object).map(|key| self.pods.nad(&key)) else { return Dirty::default() };
+        if self.nads.get(&key) == info.as_ref() {
+            return Dirty::default();
+        }
+        let problem = info.as_ref().and_then(|info| info.spec.as_ref().err().cloned());
+        self.report(Subject::Nad(object.clone()), problem);
+        let mut dirty = Dirty::default();
+        let before = self.nads.network(&key).cloned();
+        let after = info.as_ref().and_then(|info| info.network.clone());
+        let pods: Vec<ObjectKey> = self.pods.of_nad(&key).collect();
+        pods.iter().for_each(|pod| self.dirty_pod(pod, &mut dirty));
+        self.count(&pods, &key, before.as_ref(), false, &mut dirty);
+        if let Some(network) = &before {
+            self.networks.leave(network, &key);
+        }
+        if let (Some(network), Some(info)) = (&after, &info) {
+            self.networks.join(network, &key, info);
+        }
+        self.nads.set(&object.namespace, &key, info);
+        self.count(&pods, &key, after.as_ref(), true, &mut dirty);
+        for network in before.iter().chain(after.as_ref().filter(|_| before != after)) {
+            dirty.merge(self.settle(network));
+        }
+        for pod in &pods {
+            self.trim_pod(pod);
+            self.dirty_pod(pod, &mut dirty);
+        }
+        self.dirty_services_in(&object.namespace, &mut dirty);
+        dirty
+    }
+
+    /// Counts the ports that pods have by one definition, in or out.
+    fn count(
+        &mut self,
+        pods: &[ObjectKey],
+        nad: &NadKey,
+        network: Option<&NetworkName>,
+        counts_in: bool,
+        dirty: &mut Dirty,
+    ) {
+        let Some(network) = network.filter(|_| self.usage.counts()) else { return };
+        for key in pods {
+            let Some(pod) = self.pods.get(key) else { continue };
+            let by_nad = |port: &&PodPort| port.attachment.as_ref().is_some_and(|a| *pod::nad_of(a) == *nad);
+            let (node, ports) = (pod.node.clone(), pod.ports.iter().filter(by_nad).count());
+            for _ in 0..ports {
+                self.count_one(network, &node, counts_in, dirty);
+            }
+        }
+    }
+
+    fn count_one(&mut self, network: &NetworkName, node: &NodeName, counts_in: bool, dirty: &mut Dirty) {
+        if !counts_in {
+            self.usage.remove(network, node);
+        } else if self.usage.add(network, node) {
+            self.dirty_use(network, node, dirty);
+        }
+    }
+
+    /// Brings a network and those that its claims concern up to date.
+    pub(super) fn settle(&mut self, network: &NetworkName) -> Dirty {
+        let mut dirty = Dirty::default();
+        let before = self.networks.id(network);
+        for concerned in self.networks.settle(network) {
+            let before = if concerned == *network { before } else { self.networks.id(&concerned) };
+            let renumbered = before != self.networks.id(&concerned);
+            if self.evaluate(&concerned) || renumbered {
+                self.dirty_network(&concerned, &mut dirty);
+                self.dirty_connects(&concerned, before, &mut dirty);
+            }
+        }
+        dirty
+    }
+
+    /// Computes what a network is here; says whether that has changed.
+    fn evaluate(&mut self, name: &NetworkName) -> bool {
+        let Some(spec) = self.networks.spec(name) else {
+            self.report(Subject::Network(name.clone()), None);
+            return true;
+        };
+        let node = self.here().map(|here| here.id);
+        let state = spec.and_then(|spec| spec.on(node?, &self.config.cluster).map(Box::new));
+        self.report(Subject::Network(name.clone()), state.as_ref().err().cloned());
+        let Some(entry) = self.networks.get_mut(name) else { return true };
+        let changed = entry.state != state;
+        entry.state = state;
+        changed
+    }
+
+    fn set_pod(&mut self, key: &ObjectKey, info: Option<PodInfo>, is_here: bool) -> Dirty {
+        if self.pods.get(key) == info.as_ref() {
+            return Dirty::default();
+        }
+        let mut dirty = Dirty::default();
+        self.dirty_pod(key, &mut dirty);
+        // First in, then out: a network is not idle in between.
+        if let Some(info) = &info {
+            self.count_pod(info, true, &mut dirty);
+        }
+        if let Some(old) = self.pods.remove(key) {
+            self.count_pod(&old, false, &mut dirty);
+        }
+        if let Some(info) = info {
+            self.pods.insert(key, info, is_here);
+        }
+        self.dirty_pod(key, &mut dirty);
+        dirty
+    }
+
+    fn count_pod(&mut self, pod: &PodInfo, counts_in: bool, dirty: &mut Dirty) {
+        let networks: Vec<NetworkName> =
+            pod.ports.iter().filter_map(|port| self.network_of(port)).cloned().collect();
+        for network in networks {
+            self.count_one(&network, &pod.node, counts_in, dirty);
+        }
+    }
+
+    fn local_pod(&self, node: &NodeName, ports: Vec<PodPort>, local: LocalPod) -> PodInfo {
+        PodInfo { node: self.pods.node(node), ports: ports.into(), local: Some(Box::new(local)) }
+    }
+
+    /// What is kept of another node's pod; nothing if it has no port here and is not counted.
+    fn remote_pod(&self, node: &NodeName, ports: Vec<PodPort>) -> Option<PodInfo> {
+        let ports: Vec<PodPort> = ports.into_iter().filter_map(|port| self.remote_port(port)).collect();
+        let node = || self.pods.node(node);
+        (!ports.is_empty()).then(|| PodInfo { node: node(), ports: ports.into(), local: None })
+    }
+
+    /// Layer2 networks have a port of every pod in every zone; of others a pod is counted at most. While the network
+    /// is not known the port is kept whole.
+    fn remote_port(&self, port: PodPort) -> Option<PodPort> {
+        let attachment = self.pods.nad(port.attachment.as_ref()?);
+        let spec = self.nads.get(&pod::nad_of(&attachment)).and_then(|info| info.spec.as_ref().ok());
+        let is_layer2 = spec.is_none_or(|spec| spec.network.topology == Topology::Layer2);
+        let address = port.address.filter(|_| is_layer2);
+        (is_layer2 || self.usage.counts()).then_some(PodPort {
+            attachment: Some(attachment),
+            address,
+            ..port
+        })
+    }
+
+    /// Drops what of another node's pod is not needed, now that its networks are known.
+    fn trim_pod(&mut self, key: &ObjectKey) {
+        let Some(pod) = self.pods.get(key).filter(|pod| *pod.node != self.config.node && pod.local.is_none())
+        else {
+            return;
+        };
+        let (node, ports) = (pod.node.clone(), pod.ports.to_vec());
+        let trimmed = self.remote_pod(&node, ports);
+        if self.pods.get(key) != trimmed.as_ref() {
+            self.pods.remove(key);
+            if let Some(pod) = trimmed {
+                self.pods.insert(key, pod, false);
+            }
+        }
+    }
+
+    /// A pod whose networks cannot be read keeps the ports it has.
+    fn unreadable_pod(&self, pod: &record::Pod, node: &NodeName, error: String) -> PodInfo {
+        let local = LocalPod { uid: pod.uid.clone(), unreadable: Some(error), ..LocalPod::default() };
+        match self.pods.get(&pod.key) {
+            Some(known) => PodInfo { local: Some(Box::new(local)), ..known.clone() },
+            None => self.local_pod(node, Vec::new(), local),
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The index of one node's zone: what of the cluster this node renders, and what an event makes dirty.
+//!
+//! Owns trimmed facts of nodes, attachment definitions, connections, services and pods, never whole objects: of other nodes' pods only those of
+//! layer2 networks, which have a port in every zone. Never reads the world and never writes to it; what rows follow is
+//! `causeway-plan`'s. Work of an event grows with what it touches, not with how many networks or pods there are.
+
+mod connect;
+mod connects;
+mod events;
+mod grants;
+mod nad;
+mod network;
+mod networks;
+mod node;
+mod nodes;
+pub mod paths;
+mod pod;
+mod pods;
+mod problem;
+mod service;
+mod services;
+mod usage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use causeway_api::annotations::Layer2TopologyVersion;
+use causeway_api::intent::{ClusterConfig, PodSubnet};
+use causeway_types::{NadKey, NamespaceName, NetworkName, NodeId, NodeName, OvnPrefix};
+
+pub use connect::{ConnectInfo, Place};
+pub use connects::{ConnectReport, Connecting, Membership};
+pub use network::{Active, Leg};
+pub use node::{Fact, Gateway, NodeInfo};
+pub use pod::{LocalPod, PodAddress, PodInfo, PodPort};
+pub use problem::{Problem, Reason, Subject};
+pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
+pub use services::Serving;
+pub use usage::{Render, Use};
+
+use self::connects::Connects;
+use self::nad::Nads;
+use self::network::Spec;
+use self::networks::Networks;
+use self::nodes::Nodes;
+use self::pods::Pods;
+use self::services::Services;
+use self::usage::Usage;
+use causeway_record::ObjectKey;
+
+/// What a zone must know beforehand.
+#[derive(Clone, Debug)]
+pub struct ZoneConfig {
+    /// The node whose zone this is.
+    pub node: NodeName,
+    /// What all networks have in common.
+    pub cluster: ClusterConfig,
+    /// Pod subnets of the default network, with the length of a node's part.
+    pub pod_subnets: Vec<PodSubnet>,
+    /// What is rendered.
+    pub render: Render,
+    /// Services of the default network that pods of every network reach, such as the API server's and the name
+    /// server's.
+    pub default_services: Vec<DefaultService>,
+}
+
+/// A service of the default network that pods of every network reach.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct DefaultService {
+    /// Its namespace and name.
+    pub key: ObjectKey,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+impl ZoneConfig {
+    /// Everything rendered, node subnets of the usual length, no services.
+    pub fn new(node: NodeName, cluster: ClusterConfig) -> Self {
+        let usual = |cidr: &_| PodSubnet { cidr: *cidr, host_prefix: None };
+        let pod_subnets = cluster.cluster_subnets.iter().map(usual).collect();
+        Self { node, cluster, pod_subnets, render: Render::All, default_services: Vec::new() }
+    }
+}
+
+/// What an event has made dirty: prefixes of paths in each database, and whether the host's plan may differ.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Dirty {
+    /// Prefixes in the northbound database; the empty one is everything.
+    pub northbound: Vec<String>,
+    /// The same in the southbound database.
+    pub southbound: Vec<String>,
+    /// Whether the host's plan may differ.
+    pub host: bool,
+}
+
+impl Dirty {
+    /// Everything.
+    pub fn everything() -> Self {
+        Self { northbound: vec![String::new()], southbound: vec![String::new()], host: true }
+    }
+
+    /// Whether nothing is dirty.
+    pub fn is_empty(&self) -> bool {
+        self.northbound.is_empty() && self.southbound.is_empty() && !self.host
+    }
+
+    /// Adds what another event has made dirty.
+    pub fn merge(&mut self, other: Self) {
+        self.northbound.extend(other.northbound);
+        self.southbound.extend(other.southbound);
+        self.host |= other.host;
+    }
+}
+
+/// This zone's own node, ready for plans.
+#[derive(Clone, Copy, Debug)]
+pub struct Here<'a> {
+    /// Its name.
+    pub name: &'a NodeName,
+    /// Its number.
+    pub id: NodeId,
+    /// Its chassis.
+    pub chassis: &'a str,
+    /// Whether its OVN checks packets against the gateway's MTU.
+    pub gateway_mtu: bool,
+}
+
+/// Another node, ready for plans.
+#[derive(Clone, Copy, Debug)]
+pub struct There<'a> {
+    /// Its name.
+    pub name: &'a NodeName,
+    /// Its number.
+    pub id: NodeId,
+    /// Its chassis.
+    pub chassis: &'a str,
+    /// Whether its layer2 networks have transit routers, as all ours have; a node that does not say so is ours.
+    pub has_transit_routers: bool,
+}
+
+/// What a network is in this zone.
+#[derive(Clone, Copy, Debug)]
+pub enum Rendering<'a> {
+    /// It is rendered.
+    Rendered(&'a Active),
+    /// It is not, since nobody uses it here.
+    Unused,
+    /// Whether somebody uses it is not certain yet: what is there stays.
+    Unknown,
+    /// It cannot be rendered: what is there stays.
+    Broken(&'a Problem),
+}
+
+/// The index.
+#[derive(Debug)]
+pub struct Zone {
+    config: ZoneConfig,
+    default: NetworkName,
+    nodes: Nodes,
+    /// Namespaces whose pods must have a primary network of their own.
+    demanding: BTreeSet<NamespaceName>,
+    nads: Nads,
+    networks: Networks,
+    pods: Pods,
+    usage: Usage,
+    connects: Connects,
+    services: Services,
+    problems: BTreeMap<Subject, Problem>,
+}
+
+impl Zone {
+    /// A zone that knows nothing but the default network.
+    pub fn new(config: ZoneConfig) -> Self {
+        let mut networks = Networks::default();
+        networks.insert_default(Spec::of_default(&config.pod_subnets, &config.cluster));
+        let (nodes, usage) = (Nodes::new(config.node.clone()), Usage::new(config.render));
+        let mut zone = Self {
+            config,
+            default: NetworkName::default_network(),
+            nodes,
+            demanding: BTreeSet::new(),
+            nads: Nads::default(),
+            networks,
+            pods: Pods::default(),
+            usage,
+            connects: Connects::default(),
+            services: Services::default(),
+            problems: BTreeMap::new(),
+        };
+        zone.settle(&NetworkName::default_network());
+        zone
+    }
+
+    /// What the zone was made with.
+    pub fn config(&self) -> &ZoneConfig {
+        &self.config
+    }
+
+    /// This zone's own node.
+    ///
+    /// # Errors
+    /// What it still lacks.
+    pub fn here(&self) -> Result<Here<'_>, Problem> {
+        let name = &self.config.node;
+        let lacks = |what: &str| Problem::new(Reason::NodeNotReady, format!("node {name} {what}"));
+        let node = self.nodes.get(name).ok_or_else(|| lacks("is not known yet"))?;
+        let malformed = |error: &String| Problem::new(Reason::Malformed, format!("node {name}: {error}"));
+        let id = node.id.as_ref().map_err(malformed)?.ok_or_else(|| lacks("has no id yet"))?;
+        let chassis = node.chassis.as_ref().map_err(malformed)?.as_deref();
+        let chassis = chassis.ok_or_else(|| lacks("has no chassis yet"))?;
+        Ok(Here { name, id, chassis, gateway_mtu: node.gateway_mtu })
+    }
+
+    /// How traffic leaves this zone's node; nothing if it does not.
+    ///
+    /// # Errors
+    /// Why that cannot be read.
+    pub fn gateway(&self) -> Result<Option<&Gateway>, String> {
+        match self.nodes.get(&self.config.node) {
+            Some(node) => node.gateway.as_ref().map(Option::as_ref).map_err(Clone::clone),
+            None => Ok(None),
+        }
+    }
+
+    /// Another node; nothing while it has no id or no chassis, or is this one.
+    ///
+    /// # Errors
+    /// What of it cannot be read, or who has the same id.
+    pub fn there(&self, name: &NodeName) -> Result<Option<There<'_>>, String> {
+        let Some(node) = self.nodes.get(name).filter(|node| node.name != self.config.node) else {
+            return Ok(None);
+        };
+        if let Some(problem) = self.nodes.clash(name) {
+            return Err(problem.message);
+        }
+        let (id, chassis) = (node.id.clone()?, node.chassis.as_ref().map_err(Clone::clone)?);
+        let version = node.layer2.clone()?;
+        let has_transit_routers =
+            version.is_none_or(|version| version >= Layer2TopologyVersion::TRANSIT_ROUTER);
+        let ready = id.zip(chassis.as_deref());
+        Ok(ready.map(|(id, chassis)| There { name: &node.name, id, chassis, has_transit_routers }))
+    }
+
+    /// All nodes but this one.
+    pub fn others(&self) -> impl Iterator<Item = &NodeInfo> {
+        self.nodes.iter().filter(|node| node.name != self.config.node)
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeInfo> {
+        self.nodes.iter()
+    }
+
+    /// A node.
+    pub fn node(&self, name: &NodeName) -> Option<&NodeInfo> {
+        self.nodes.get(name)
+    }
+
+    /// What a network is here; nothing if there is no such network.
+    pub fn rendering(&self, network: &NetworkName) -> Option<Rendering<'_>> {
+        let entry = self.networks.get(network)?;
+        Some(match (&entry.state, self.use_here(network)) {
+            (_, Use::Unused) => Rendering::Unused,
+            (Err(problem), _) => Rendering::Broken(problem),
+            (Ok(_), Use::Unknown) => Rendering::Unknown,
+            (Ok(active), Use::Used) => Rendering::Rendered(active),
+        })
+    }
+
+    /// The network whose objects have names with this prefix.
+    pub fn network_with_prefix(&self, prefix: &str) -> Option<&NetworkName> {
+        match prefix.strip_suffix('_') {
+            None => prefix.is_empty().then_some(&self.default),
+            // A prefix without its last character is a name that has this very prefix.
+            Some(name) => self.networks.with_prefix(&OvnPrefix::of(&NetworkName::new(name).ok()?)),
+        }
+    }
+
+    /// Whether a network is used on another node, by its own pods or by those of a network that it is connected with.
+    pub fn used_on(&self, network: &NetworkName, node: &NodeName) -> Use {
+        self.use_of(network, node)
+    }
+
+    /// All networks, the default one included, whether they are rendered or not.
+    pub fn networks(&self) -> impl Iterator<Item = &NetworkName> {
+        self.networks.iter().map(|(name, _)| name)
+    }
+
+    /// Networks that are rendered here.
+    pub fn rendered(&self) -> impl Iterator<Item = &Active> {
+        self.networks().filter_map(|name| match self.rendering(name) {
+            Some(Rendering::Rendered(active)) => Some(active),
+            _ => None,
+        })
+    }
+
+    /// Whether the pods of a namespace must have a primary network of their own.
+    pub fn demands_primary(&self, namespace: &NamespaceName) -> bool {
+        self.demanding.contains(namespace)
+    }
+
+    /// Primary networks of a namespace by their attachment definitions, the oldest definition first.
+    pub fn primaries(&self, namespace: &NamespaceName) -> Vec<(&NadKey, &NetworkName)> {
+        self.nads.primaries(namespace)
+    }
+
+    /// A pod: any of this node, and those of other nodes that have a port here.
+    pub fn pod(&self, key: &ObjectKey) -> Option<&PodInfo> {
+        self.pods.get(key)
+    }
+
+    /// The port of a pod's primary network, by the pod's own annotation alone.
+    pub fn primary(&self, pod: &ObjectKey) -> Option<&PodPort> {
+        self.pod(pod)?.primary()
+    }
+
+    /// The address of a pod on a network.
+    pub fn address(&self, pod: &ObjectKey, network: &NetworkName) -> Option<&PodAddress> {
+        let on_network = |port: &&PodPort| self.network_of(port) == Some(network);
+        self.pod(pod)?.ports.iter().find(on_network)?.address.as_ref()
+    }
+
+    /// The network of a pod's port, as far as it is known.
+    pub fn network_of(&self, port: &PodPort) -> Option<&NetworkName> {
+        match &port.attachment {
+            None => Some(&self.default),
+            Some(attachment) => self.nads.network(&pod::nad_of(attachment)),
+        }
+    }
+
+    /// Why a port's attachment definition does not count, if it does not.
+    pub fn nad_problem(&self, port: &PodPort) -> Option<&Problem> {
+        let attachment = port.attachment.as_ref()?;
+        self.nads.get(&pod::nad_of(attachment))?.spec.as_ref().err()
+    }
+
+    /// The pods with a port on a network that this zone knows of.
+    pub fn pods_of(&self, network: &NetworkName) -> BTreeSet<ObjectKey> {
+        if network.is_default() {
+            return self.pods.local().collect();
+        }
+        let nads = self.networks.get(network).into_iter().flat_map(|entry| entry.nads());
+        nads.flat_map(|nad| self.pods.of_nad(nad)).collect()
+    }
+
+    /// How many pods the zone keeps.
+    pub fn pod_count(&self) -> usize {
+        self.pods.len()
+    }
+
+    /// Everything that is not as it was asked for.
+    pub fn problems(&self) -> &BTreeMap<Subject, Problem> {
+        &self.problems
+    }
+
+    /// When [`Zone::tick`] has something to do.
+    pub fn deadline(&self) -> Option<u64> {
+        self.usage.deadline()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! A node as a zone sees it: the facts of its annotations, each there, absent or unreadable.
+
+use std::net::IpAddr;
+
+use causeway_api::annotations::{
+    Annotation, ChassisId, EncapIps, GatewayConfig, GatewayMode, GatewayMtuSupport, Layer2TopologyVersion,
+};
+use causeway_types::{Mac, NodeId, NodeName};
+use ipnet::IpNet;
+
+use causeway_record::{self as record, annotation};
+
+/// Something that an annotation says: nothing, a value, or a text that cannot be read.
+pub type Fact<T> = Result<Option<T>, String>;
+
+/// A node.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NodeInfo {
+    /// Its name.
+    pub name: NodeName,
+    /// Its number.
+    pub id: Fact<NodeId>,
+    /// The name of its chassis.
+    pub chassis: Fact<String>,
+    /// Addresses of its tunnel end points.
+    pub encaps: Fact<Vec<IpAddr>>,
+    /// Which layer2 topology it has.
+    pub layer2: Fact<Layer2TopologyVersion>,
+    /// How traffic leaves it; known of this zone's own node only.
+    pub gateway: Fact<Gateway>,
+    /// Whether its OVN checks packets against the gateway's MTU.
+    pub gateway_mtu: bool,
+}
+
+/// How traffic leaves a node.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Gateway {
+    /// Whether through the node's own routing tables instead of OVN's gateway router.
+    pub local: bool,
+    /// The bridge that holds the uplink.
+    pub bridge: String,
+    /// The bridge's MAC address.
+    pub mac: Mac,
+    /// The bridge's addresses.
+    pub addresses: Vec<IpNet>,
+    /// Next hops of the default routes.
+    pub next_hops: Vec<IpAddr>,
+    /// Whether node ports are served.
+    pub node_ports: bool,
+    /// VLAN of the uplink, if it is tagged.
+    pub vlan: Option<u16>,
+}
+
+impl NodeInfo {
+    pub(super) fn read(node: &record::Node, is_here: bool) -> Self {
+        let texts = &node.annotations;
+        Self {
+            name: node.name.clone(),
+            id: fact(texts),
+            chassis: fact::<ChassisId>(texts).map(|id| id.map(|id| id.as_str().to_owned())),
+            encaps: fact::<EncapIps>(texts).map(|ips| ips.map(|ips| ips.0).filter(|ips| !ips.is_empty())),
+            layer2: fact(texts),
+            gateway: if is_here { gateway(texts) } else { Ok(None) },
+            gateway_mtu: fact::<GatewayMtuSupport>(texts).ok().flatten().is_none_or(|support| support.0),
+        }
+    }
+
+    /// What cannot be read, in one sentence.
+    pub(super) fn unreadable(&self) -> Option<String> {
+        let facts = [
+            self.id.as_ref().err(),
+            self.chassis.as_ref().err(),
+            self.encaps.as_ref().err(),
+            self.layer2.as_ref().err(),
+            self.gateway.as_ref().err(),
+        ];
+        let texts: Vec<&str> = facts.into_iter().flatten().map(String::as_str).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
+    }
+
+    /// Takes from an earlier reading what cannot be read now: a text that was broken breaks nothing that stands.
+    pub(super) fn keep_from(mut self, earlier: Option<&Self>) -> Self {
+        let Some(earlier) = earlier else { return self };
+        keep(&mut self.id, &earlier.id);
+        keep(&mut self.chassis, &earlier.chassis);
+        keep(&mut self.encaps, &earlier.encaps);
+        keep(&mut self.layer2, &earlier.layer2);
+        keep(&mut self.gateway, &earlier.gateway);
+        self
+    }
+}
+
+fn keep<T: Clone>(now: &mut Fact<T>, earlier: &Fact<T>) {
+    if now.is_err() && earlier.is_ok() {
+        now.clone_from(earlier);
+    }
+}
+
+fn fact<A: Annotation>(texts: &record::Texts) -> Fact<A> {
+    annotation(texts).map_err(|error| error.to_string())
+}
+
+fn gateway(texts: &record::Texts) -> Fact<Gateway> {
+    let Some(config) = fact::<GatewayConfig>(texts)?.filter(|config| config.mode != GatewayMode::Disabled)
+    else {
+        return Ok(None);
+    };
+    let lacks = |what: &str| format!("{} has no {what}", GatewayConfig::KEY);
+    if config.bridge_id.is_empty() {
+        return Err(lacks("bridge-id"));
+    }
+    if config.ip_addresses.is_empty() {
+        return Err(lacks("ip-addresses"));
+    }
+    Ok(Some(Gateway {
+        local: config.mode == GatewayMode::Local,
+        bridge: config.bridge_id,
+        mac: config.mac_address.ok_or_else(|| lacks("mac-address"))?,
+        addresses: config.ip_addresses,
+        next_hops: config.next_hops,
+        node_ports: config.node_port_enable,
+        vlan: (config.vlan_id != 0).then_some(config.vlan_id),
+    }))
+}

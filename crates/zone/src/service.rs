@@ -1,0 +1,88 @@
+//! A service and its endpoints as a zone keeps them: what load balancers are made of, and nothing else.
+
+use std::net::IpAddr;
+
+use causeway_types::{Family, NetworkName, NodeName};
+
+pub use causeway_record::{EndpointPort, Protocol, ServicePort};
+
+use causeway_record as record;
+
+/// A service that has addresses of its own.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ServiceInfo {
+    /// Its addresses, one of each family at most.
+    pub addresses: Box<[IpAddr]>,
+    /// Its ports.
+    pub ports: Box<[ServicePort]>,
+    /// Whether only endpoints on the client's own node serve.
+    pub local: bool,
+    /// Whether endpoints serve before they are ready.
+    pub publish_not_ready: bool,
+    /// For how many seconds a client stays with its endpoint, if it does.
+    pub affinity: Option<u32>,
+}
+
+/// Some of the endpoints of a service, on one network and in one IP family.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SliceInfo {
+    /// The ports of every endpoint in it.
+    pub ports: Box<[EndpointPort]>,
+    /// The endpoints, one for each address.
+    pub endpoints: Box<[EndpointInfo]>,
+    /// The network; none is the default network.
+    pub(super) mirror: Option<NetworkName>,
+}
+
+/// An address of an endpoint.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct EndpointInfo {
+    /// The address.
+    pub address: IpAddr,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// Whether it still serves although it is going.
+    pub draining: bool,
+    /// Whether it is on this zone's node.
+    pub here: bool,
+}
+
+impl SliceInfo {
+    /// Whether these are addresses on a network.
+    pub(super) fn is_on(&self, network: &NetworkName) -> bool {
+        match &self.mirror {
+            Some(mirror) => mirror == network,
+            None => network.is_default(),
+        }
+    }
+}
+
+/// What is kept of a service; nothing of one without an address.
+pub(super) fn read(service: &record::Service) -> Option<ServiceInfo> {
+    (!service.cluster_ips.is_empty()).then(|| ServiceInfo {
+        addresses: service.cluster_ips.clone().into(),
+        ports: service.ports.clone().into(),
+        local: service.local,
+        publish_not_ready: service.publish_not_ready,
+        affinity: service.affinity,
+    })
+}
+
+/// What is kept of a slice on a node.
+pub(super) fn read_slice(slice: &record::EndpointSlice, here: &NodeName) -> SliceInfo {
+    let endpoint = |endpoint: &record::Endpoint, address: &IpAddr| EndpointInfo {
+        address: *address,
+        ready: endpoint.ready,
+        draining: endpoint.serving && endpoint.terminating,
+        here: endpoint.node.as_ref() == Some(here),
+    };
+    let endpoints = slice.endpoints.iter().flat_map(|one| {
+        let addresses = one.addresses.iter().filter(|address| Family::of(address) == slice.family);
+        addresses.map(move |address| endpoint(one, address))
+    });
+    SliceInfo {
+        ports: slice.ports.clone().into(),
+        endpoints: endpoints.collect(),
+        mirror: slice.mirror.clone(),
+    }
+}

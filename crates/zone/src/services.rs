@@ -1,0 +1,217 @@
+//! The services of a zone, found by name and by namespace, with their endpoints; and what an event of them makes dirty.
+//!
+//! A service is on the primary networks of its namespace, or on the default network if the namespace has none and needs
+//! none.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use causeway_types::{NamespaceName, NetworkName, ObjectName};
+
+use super::pods::object;
+use super::service::{self, ServiceInfo, SliceInfo};
+use super::{Dirty, Zone, paths};
+use causeway_record::{self as record, ObjectKey};
+
+/// Whether services of a namespace are on a network.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Serving {
+    /// They are.
+    Yes,
+    /// They are not.
+    No,
+    /// That cannot be told: what is there stays.
+    Uncertain(String),
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    service: Option<ServiceInfo>,
+    /// By the name of the object.
+    slices: BTreeMap<Box<str>, SliceInfo>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Services {
+    /// By `namespace/name`, so that those of a namespace are side by side.
+    entries: BTreeMap<Arc<str>, Entry>,
+    /// The service of each slice.
+    owners: HashMap<Box<str>, Arc<str>>,
+}
+
+impl Services {
+    fn get(&self, key: &ObjectKey) -> Option<&Entry> {
+        self.entries.get(key.to_string().as_str())
+    }
+
+    fn in_namespace(&self, namespace: &NamespaceName) -> impl Iterator<Item = &Arc<str>> {
+        // `0` is the character after `/`.
+        let (from, to) = (format!("{namespace}/"), format!("{namespace}0"));
+        let range =
+            self.entries.range::<str, _>((Bound::Included(from.as_str()), Bound::Excluded(to.as_str())));
+        range.filter(|(_, entry)| entry.service.is_some()).map(|(key, _)| key)
+    }
+
+    /// Changes an entry, which is made for it and goes if nothing is left in it.
+    fn change<T>(&mut self, key: &ObjectKey, change: impl FnOnce(&mut Entry) -> T) -> T {
+        let text: Arc<str> = key.to_string().into();
+        let entry = self.entries.entry(text.clone()).or_default();
+        let changed = change(entry);
+        if entry.service.is_none() && entry.slices.is_empty() {
+            self.entries.remove(&text);
+        }
+        changed
+    }
+
+    /// Puts or replaces a slice, or takes it out, and gives the old one.
+    fn set_slice(&mut self, owner: &ObjectKey, name: &str, slice: Option<SliceInfo>) -> Option<SliceInfo> {
+        let slice_key = format!("{}/{name}", owner.namespace).into_boxed_str();
+        let is_there = slice.is_some();
+        let old = self.change(owner, |entry| match slice {
+            Some(slice) => entry.slices.insert(name.into(), slice),
+            None => entry.slices.remove(name),
+        });
+        match self.entries.get_key_value(owner.to_string().as_str()).filter(|_| is_there) {
+            Some((text, _)) => drop(self.owners.insert(slice_key, text.clone())),
+            None => drop(self.owners.remove(&slice_key)),
+        }
+        old
+    }
+}
+
+impl Zone {
+    /// A service is there, or has changed.
+    pub fn apply_service(&mut self, service: &record::Service) -> Dirty {
+        // Names become parts of paths; what Kubernetes would refuse as a name is refused here too.
+        match ObjectName::new(service.key.name.as_str()) {
+            Ok(_) => self.set_service(&service.key, service::read(service)),
+            Err(_) => Dirty::default(),
+        }
+    }
+
+    /// A service is gone.
+    pub fn delete_service(&mut self, key: &ObjectKey) -> Dirty {
+        self.set_service(key, None)
+    }
+
+    /// Endpoints of a service are there, or have changed.
+    pub fn apply_endpoint_slice(&mut self, slice: &record::EndpointSlice) -> Dirty {
+        let owner = slice.service.as_ref().filter(|name| ObjectName::new(name.as_str()).is_ok());
+        let Some(owner) = owner else { return self.delete_endpoint_slice(&slice.key) };
+        let owner = ObjectKey { namespace: slice.key.namespace.clone(), name: owner.clone() };
+        let mut dirty = Dirty::default();
+        if self.owner_of(&slice.key).is_some_and(|before| before != owner) {
+            dirty = self.delete_endpoint_slice(&slice.key);
+        }
+        let info = service::read_slice(slice, &self.config.node);
+        dirty.merge(self.set_slice(&owner, &slice.key.name, Some(info)));
+        dirty
+    }
+
+    /// Endpoints of a service are gone.
+    pub fn delete_endpoint_slice(&mut self, key: &ObjectKey) -> Dirty {
+        match self.owner_of(key) {
+            Some(owner) => self.set_slice(&owner, &key.name, None),
+            None => Dirty::default(),
+        }
+    }
+
+    /// All services that have an address.
+    pub fn services(&self) -> impl Iterator<Item = ObjectKey> {
+        let with_address = self.services.entries.iter().filter(|(_, entry)| entry.service.is_some());
+        with_address.filter_map(|(key, _)| object(key))
+    }
+
+    /// Those of a namespace.
+    pub fn services_in(&self, namespace: &NamespaceName) -> impl Iterator<Item = ObjectKey> {
+        self.services.in_namespace(namespace).filter_map(|key| object(key))
+    }
+
+    /// A service that has an address.
+    pub fn service(&self, key: &ObjectKey) -> Option<&ServiceInfo> {
+        self.services.get(key)?.service.as_ref()
+    }
+
+    /// The endpoints of a service on a network, in parts.
+    pub fn endpoints<'a>(
+        &'a self,
+        service: &ObjectKey,
+        network: &'a NetworkName,
+    ) -> impl Iterator<Item = &'a SliceInfo> {
+        let slices = self.services.get(service).into_iter().flat_map(|entry| entry.slices.values());
+        slices.filter(move |slice| slice.is_on(network))
+    }
+
+    /// The networks that services of a namespace are on, or may be on.
+    pub fn service_networks(&self, namespace: &NamespaceName) -> BTreeSet<&NetworkName> {
+        let mut networks: BTreeSet<&NetworkName> = self.nads.networks_in(namespace).collect();
+        networks.insert(&self.default);
+        networks.retain(|network| self.serving(namespace, network) != Serving::No);
+        networks
+    }
+
+    /// Whether services of a namespace are on a network.
+    pub fn serving(&self, namespace: &NamespaceName, network: &NetworkName) -> Serving {
+        let primaries = self.primaries(namespace);
+        if primaries.iter().any(|(_, primary)| *primary == network) {
+            return Serving::Yes;
+        }
+        if let Some(problem) = self.nads.problem(namespace, network) {
+            return Serving::Uncertain(problem.message.clone());
+        }
+        let falls_back = primaries.is_empty() && !self.demands_primary(namespace);
+        if falls_back && network.is_default() { Serving::Yes } else { Serving::No }
+    }
+
+    fn owner_of(&self, slice: &ObjectKey) -> Option<ObjectKey> {
+        object(self.services.owners.get(slice.to_string().as_str())?)
+    }
+
+    fn set_service(&mut self, key: &ObjectKey, info: Option<ServiceInfo>) -> Dirty {
+        let changed = self.services.change(key, |entry| {
+            let changed = entry.service != info;
+            entry.service = info;
+            changed
+        });
+        let northbound = if changed { vec![paths::service(key)] } else { Vec::new() };
+        Dirty { northbound, ..Dirty::default() }
+    }
+
+    fn set_slice(&mut self, owner: &ObjectKey, name: &str, slice: Option<SliceInfo>) -> Dirty {
+        let new = slice.clone();
+        let old = self.services.set_slice(owner, name, slice);
+        let mut dirty = Dirty::default();
+        if old == new || self.service(owner).is_none() {
+            return dirty;
+        }
+        let concerned = self.service_networks(&owner.namespace);
+        let is_on = |slice: &Option<SliceInfo>, network: &NetworkName| {
+            slice.as_ref().is_some_and(|slice| slice.is_on(network))
+        };
+        for network in concerned.into_iter().filter(|network| is_on(&old, network) || is_on(&new, network)) {
+            dirty.northbound.push(paths::service_on(owner, network));
+        }
+        dirty
+    }
+
+    /// The networks of a namespace have changed, and with them those of its services.
+    pub(super) fn dirty_services_in(&self, namespace: &NamespaceName, dirty: &mut Dirty) {
+        let prefix = paths::services_in(namespace);
+        if self.services.in_namespace(namespace).next().is_some() && !dirty.northbound.contains(&prefix) {
+            dirty.northbound.push(prefix);
+        }
+    }
+
+    /// A network has changed, or what it is connected with, and with it all its services.
+    pub(super) fn dirty_services_on(&self, network: &NetworkName, dirty: &mut Dirty) {
+        if network.is_default() {
+            dirty.northbound.push(paths::SERVICES.to_owned());
+        }
+        let nads = self.networks.get(network).into_iter().flat_map(|entry| entry.nads());
+        let namespaces: BTreeSet<&str> = nads.map(|nad| nad.namespace()).collect();
+        for namespace in namespaces.into_iter().filter_map(|name| NamespaceName::new(name).ok()) {
+            self.dirty_services_in(&namespace, dirty);
+        }
+    }
+}
