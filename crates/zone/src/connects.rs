@@ -1,4 +1,4 @@
-//! The connections of a zone: who is in them, and what an event of one of them or of their networks makes dirty.
+//! The connections of a zone: who is in them, and which facts change with one of them or with one of their networks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use causeway_types::{Cidr, ConnectName, Families, NetworkId, NetworkName, NodeNa
 use super::connect::{self, ConnectInfo, Place};
 use super::problem::{Problem, Reason, Subject};
 use super::usage::Use;
-use super::{Active, Dirty, Zone, paths};
+use super::{Active, Change, Changes, Zone};
 use causeway_record as record;
 
 const OVERLAP: &str = "its subnets overlap those of another network of the connection";
@@ -123,12 +123,12 @@ impl Zone {
     }
 
     /// All connections are known.
-    pub fn connects_listed(&mut self) -> Dirty {
+    pub fn connects_listed(&mut self) -> Changes {
         if !std::mem::take(&mut self.connects.awaited) {
-            return Dirty::default();
+            return Changes::default();
         }
         // Whose peers use a network, and who has its load balancers, is known only now, too.
-        Dirty { northbound: vec![String::new()], ..Dirty::default() }
+        Changes::everything()
     }
 
     /// Whether all connections are known.
@@ -137,7 +137,7 @@ impl Zone {
     }
 
     /// A connection is there, or has changed. One that is going is gone: nobody waits for the cluster manager with that.
-    pub fn apply_connect(&mut self, connect: &record::Connect) -> Dirty {
+    pub fn apply_connect(&mut self, connect: &record::Connect) -> Changes {
         if connect.deleting {
             return self.delete_connect(&connect.name);
         }
@@ -153,7 +153,7 @@ impl Zone {
     }
 
     /// A connection is gone.
-    pub fn delete_connect(&mut self, name: &ConnectName) -> Dirty {
+    pub fn delete_connect(&mut self, name: &ConnectName) -> Changes {
         self.report(Subject::Connect(name.clone()), None);
         self.set_connect(name, None)
     }
@@ -205,6 +205,22 @@ impl Zone {
     /// The networks of a connection that are known here, rendered or not.
     pub fn members<'a>(&'a self, connect: &'a ConnectInfo) -> impl Iterator<Item = &'a NetworkName> {
         connect.places.keys().flat_map(|id| self.networks.with_id(*id))
+    }
+
+    /// Those of them whose places are of a topology.
+    pub fn members_with<'a>(
+        &'a self,
+        connect: &'a ConnectInfo,
+        topology: Topology,
+    ) -> impl Iterator<Item = &'a NetworkName> {
+        let has = move |place: &Result<Place, String>| place.as_ref().is_ok_and(|place| place.topology == topology);
+        let ids = connect.places.iter().filter(move |(_, place)| has(place)).map(|(id, _)| *id);
+        ids.flat_map(|id| self.networks.with_id(id))
+    }
+
+    /// A connection that is settled.
+    pub fn settled(&self, name: &ConnectName) -> Option<&ConnectInfo> {
+        self.connects.entries.get(name)?.info()
     }
 
     /// A network as it would be rendered here, whether somebody uses it here or not.
@@ -310,42 +326,42 @@ impl Zone {
         Shape { unresolved, largest_mtu, overlapping }
     }
 
-    fn set_connect(&mut self, name: &ConnectName, entry: Option<Entry>) -> Dirty {
+    fn set_connect(&mut self, name: &ConnectName, entry: Option<Entry>) -> Changes {
         let broken = self.connects.broken;
         let old = self.connects.set(name, entry);
         let new = self.connects.entries.get(name);
-        let mut dirty = Dirty::default();
+        let mut changes = Changes::default();
         if old.as_ref().map(|old| (&old.state, &old.shape)) == new.map(|new| (&new.state, &new.shape)) {
-            return dirty;
+            return changes;
         }
         // While one cannot be read, nobody can say whose peers use a network.
         if self.usage.counts() && (broken > 0) != (self.connects.broken > 0) {
-            return Dirty { northbound: vec![String::new()], ..dirty };
+            return Changes::everything();
         }
         let ids = |entry: Option<&Entry>| entry.into_iter().flat_map(Entry::ids).collect::<BTreeSet<_>>();
         let (before, after) = (ids(old.as_ref()), ids(new));
         match moved(old.as_ref(), new) {
             Some(places) => {
                 for (info, id) in places.into_iter().filter_map(|id| Some((new?.info()?, id))) {
-                    self.dirty_place(info, id, &mut dirty);
+                    self.place_changed(info, id, &mut changes);
                 }
             }
-            None => dirty.northbound.extend([paths::connect(name), paths::connect_group(name)]),
+            None => changes.add(Change::Connect(name.clone())),
         }
-        self.dirty_granted(old.as_ref().and_then(Entry::info), new.and_then(Entry::info), &mut dirty);
+        self.grants_of_changed(old.as_ref().and_then(Entry::info), new.and_then(Entry::info), &mut changes);
         if before != after {
             let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
-            self.dirty_uses(names.collect(), &mut dirty);
+            self.uses_changed(names.collect(), &mut changes);
         }
-        dirty
+        changes
     }
 
     /// Connections of a network see a change of it, or of its number.
-    pub(super) fn dirty_connects(
+    pub(super) fn connects_changed(
         &mut self,
         network: &NetworkName,
         before: Option<NetworkId>,
-        dirty: &mut Dirty,
+        changes: &mut Changes,
     ) {
         let after = self.networks.id(network);
         let ids: BTreeSet<NetworkId> = before.into_iter().chain(after).collect();
@@ -358,17 +374,17 @@ impl Zone {
         for name in names {
             let info = self.connects.entries.get(&name).and_then(Entry::info);
             let shape = self.shape(info);
-            info.into_iter().for_each(|info| self.dirty_member(info, network, dirty));
-            info.into_iter().for_each(|info| self.dirty_grants(info, dirty));
+            info.into_iter().for_each(|info| member_changed(info, network, changes));
+            info.into_iter().for_each(|info| self.grants_changed(info, changes));
             let Some(entry) = self.connects.entries.get_mut(&name) else { continue };
             if entry.shape != shape {
                 entry.shape = shape;
-                dirty.northbound.push(paths::connect(&name));
+                changes.add(Change::Connect(name.clone()));
             }
         }
         if before != after {
             let connects = ids.iter().flat_map(|id| self.connects.of(*id));
-            self.dirty_uses(connects.flat_map(|info| self.members(info)).collect(), dirty);
+            self.uses_changed(connects.flat_map(|info| self.members(info)).collect(), changes);
         }
     }
 
@@ -381,47 +397,12 @@ impl Zone {
         }
     }
 
-    fn dirty_place(&self, info: &ConnectInfo, id: NetworkId, dirty: &mut Dirty) {
+    fn place_changed(&self, info: &ConnectInfo, id: NetworkId, changes: &mut Changes) {
         let mut networks = self.networks.with_id(id).peekable();
-        // The families of the sets are those of all places, also of networks that are not known here.
-        if networks.peek().is_none() && info.is_compact() {
-            dirty.northbound.push(paths::connect_set(&info.name));
+        if networks.peek().is_none() {
+            changes.add(Change::Place(info.name.clone()));
         }
-        if networks.peek().is_none() && info.needs_guards() {
-            dirty.northbound.push(paths::guarded_set(&info.name));
-        }
-        networks.for_each(|network| self.dirty_member(info, network, dirty));
-    }
-
-    /// Everything of a connection that follows from one of its networks.
-    fn dirty_member(&self, info: &ConnectInfo, network: &NetworkName, dirty: &mut Dirty) {
-        let name = &info.name;
-        dirty.northbound.extend([
-            paths::network_link(name, network),
-            paths::links(name, network),
-            paths::policies(name, network),
-            paths::steering(name, network),
-        ]);
-        self.dirty_service_parts(info, network, dirty);
-        if info.is_compact() {
-            dirty.northbound.push(paths::connect_set(name));
-        } else {
-            let others = self.members(info).filter(|other| *other != network);
-            dirty.northbound.extend(others.map(|other| paths::policy(name, other, network)));
-        }
-    }
-
-    /// The links that lead to a node.
-    pub(super) fn dirty_links(&self, node: &NodeName, dirty: &mut Dirty) {
-        let settled = self.connects.entries.values().filter_map(Entry::info);
-        for info in settled.filter(|info| info.touches_networks() && info.topology.has_node_ports()) {
-            for (id, place) in &info.places {
-                if place.as_ref().is_ok_and(|place| place.topology == Topology::Layer3) {
-                    let names = self.networks.with_id(*id);
-                    dirty.northbound.extend(names.map(|network| paths::link(&info.name, network, node)));
-                }
-            }
-        }
+        networks.for_each(|network| member_changed(info, network, changes));
     }
 
     /// Whether a network is used on a node: by its own pods, or by those of a network that it is connected with.
@@ -444,28 +425,26 @@ impl Zone {
     }
 
     /// Connections in which a network has a place.
-    pub(super) fn connects_of(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectInfo> {
+    pub fn connects_of(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectInfo> {
         self.networks.id(network).into_iter().flat_map(|id| self.connects.of(id))
     }
 
     /// Networks that are connected, or no longer: pods of one of them may be a use of the others.
-    fn dirty_uses(&self, networks: BTreeSet<&NetworkName>, dirty: &mut Dirty) {
+    fn uses_changed(&self, networks: BTreeSet<&NetworkName>, changes: &mut Changes) {
         for network in networks.into_iter().filter(|_| self.usage.counts()) {
-            self.dirty_network(network, dirty);
-            self.connects_of(network).for_each(|info| self.dirty_member(info, network, dirty));
+            self.rendering_changed(network, changes);
         }
     }
 
-    /// What is dirty of the connections of a network that becomes used on a node, or unused.
-    pub(super) fn dirty_used_links(&self, network: &NetworkName, node: &NodeName, dirty: &mut Dirty) {
-        for info in self.connects_of(network) {
-            if *node == self.config.node {
-                self.dirty_member(info, network, dirty);
-            } else if info.topology.has_node_ports() {
-                dirty.northbound.push(paths::link(&info.name, network, node));
-            }
-        }
+    /// Whether a network is rendered here may have changed, and with it all that it has in connections.
+    pub(super) fn rendering_changed(&self, network: &NetworkName, changes: &mut Changes) {
+        changes.add(Change::Network(network.clone()));
+        self.connects_of(network).for_each(|info| member_changed(info, network, changes));
     }
+}
+
+fn member_changed(info: &ConnectInfo, network: &NetworkName, changes: &mut Changes) {
+    changes.add(Change::Member { connect: info.name.clone(), network: network.clone() });
 }
 
 /// Networks whose subnets share addresses. Subnets are disjoint or one is in the other, so in their order those around one

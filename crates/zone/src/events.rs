@@ -1,4 +1,4 @@
-//! What each event changes in the index, and what it makes dirty.
+//! What each event changes in the index, and which facts are others after it.
 
 use std::collections::BTreeSet;
 
@@ -10,70 +10,72 @@ use super::nad::{self, NadInfo};
 use super::node::NodeInfo;
 use super::pod::{self, LocalPod, PodInfo, PodPort};
 use super::problem::{Problem, Reason, Subject};
-use super::{Dirty, Zone, paths};
+use super::{Change, Changes, Zone};
 use causeway_record::{self as record, ObjectKey};
 
 impl Zone {
     /// A node is there, or has changed.
-    pub fn apply_node(&mut self, node: &record::Node) -> Dirty {
+    pub fn apply_node(&mut self, node: &record::Node) -> Changes {
         let is_here = node.name == self.config.node;
         let read = NodeInfo::read(node, is_here);
         let unreadable = read.unreadable().map(|text| Problem::new(Reason::Malformed, text));
         let old = self.nodes.get(&node.name);
         let info = read.keep_from(old);
-        let dirty = if old == Some(&info) { Dirty::default() } else { self.set_node(&node.name, Some(info)) };
+        let changes =
+            if old == Some(&info) { Changes::default() } else { self.set_node(&node.name, Some(info)) };
         let problem = unreadable.or_else(|| self.nodes.clash(&node.name));
         self.report(Subject::Node(node.name.clone()), problem);
-        dirty
+        changes
     }
 
     /// A node is gone.
-    pub fn delete_node(&mut self, name: &NodeName) -> Dirty {
-        let dirty = if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Dirty::default() };
+    pub fn delete_node(&mut self, name: &NodeName) -> Changes {
+        let changes =
+            if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Changes::default() };
         self.report(Subject::Node(name.clone()), None);
-        dirty
+        changes
     }
 
     /// A namespace is there, or has changed.
-    pub fn apply_namespace(&mut self, namespace: &record::Namespace) -> Dirty {
+    pub fn apply_namespace(&mut self, namespace: &record::Namespace) -> Changes {
         let changed = match namespace.labels.contains_key(keys::PRIMARY_NETWORK_LABEL) {
             true => self.demanding.insert(namespace.name.clone()),
             false => self.demanding.remove(&namespace.name),
         };
-        let mut dirty = Dirty::default();
+        let mut changes = Changes::default();
         if changed {
-            self.dirty_services_in(&namespace.name, &mut dirty);
+            self.namespace_changed(&namespace.name, &mut changes);
         }
-        dirty
+        changes
     }
 
     /// A namespace is gone.
-    pub fn delete_namespace(&mut self, name: &NamespaceName) -> Dirty {
-        let mut dirty = Dirty::default();
+    pub fn delete_namespace(&mut self, name: &NamespaceName) -> Changes {
+        let mut changes = Changes::default();
         if self.demanding.remove(name) {
-            self.dirty_services_in(name, &mut dirty);
+            self.namespace_changed(name, &mut changes);
         }
-        dirty
+        changes
     }
 
     /// An attachment definition is there, or has changed.
-    pub fn apply_nad(&mut self, nad: &record::Nad) -> Dirty {
+    pub fn apply_nad(&mut self, nad: &record::Nad) -> Changes {
         self.set_nad(&nad.key, nad::read(nad))
     }
 
     /// An attachment definition is gone.
-    pub fn delete_nad(&mut self, key: &ObjectKey) -> Dirty {
+    pub fn delete_nad(&mut self, key: &ObjectKey) -> Changes {
         self.set_nad(key, None)
     }
 
     /// A pod is there, or has changed.
-    pub fn apply_pod(&mut self, pod: &record::Pod) -> Dirty {
+    pub fn apply_pod(&mut self, pod: &record::Pod) -> Changes {
         let Some(node) = pod.node.as_ref().filter(|_| pod::has_ports(pod)) else {
             return self.delete_pod(&pod.key);
         };
         // Names become parts of paths; what Kubernetes would refuse as a name is refused here too.
         if ObjectName::new(pod.key.name.as_str()).is_err() {
-            return Dirty::default();
+            return Changes::default();
         }
         let is_here = *node == self.config.node;
         let mut problem = None;
@@ -99,22 +101,22 @@ impl Zone {
     }
 
     /// A pod is gone.
-    pub fn delete_pod(&mut self, key: &ObjectKey) -> Dirty {
+    pub fn delete_pod(&mut self, key: &ObjectKey) -> Changes {
         self.report(Subject::Pod(key.clone()), None);
         self.set_pod(key, None, false)
     }
 
     /// Time has passed.
-    pub fn tick(&mut self, now_ms: u64) -> Dirty {
+    pub fn tick(&mut self, now_ms: u64) -> Changes {
         let passed = self.usage.tick(now_ms);
-        let mut dirty = Dirty::default();
+        let mut changes = Changes::default();
         if passed.started {
-            dirty.northbound.push(String::new());
+            changes.add(Change::Everything);
         }
         for (network, node) in passed.unused {
-            self.dirty_use(&network, &node, &mut dirty);
+            self.use_changed(&network, &node, &mut changes);
         }
-        dirty
+        changes
     }
 
     pub(super) fn report(&mut self, subject: Subject, problem: Option<Problem>) {
@@ -124,16 +126,16 @@ impl Zone {
         }
     }
 
-    fn set_node(&mut self, name: &NodeName, info: Option<NodeInfo>) -> Dirty {
+    fn set_node(&mut self, name: &NodeName, info: Option<NodeInfo>) -> Changes {
         let mut concerned = self.nodes.set(name, info);
-        let mut dirty = Dirty { southbound: vec![String::new()], ..Dirty::default() };
+        let mut changes = Changes::default();
         // Who claims what is this node's changes nothing for this node.
         concerned.remove(&self.config.node);
         for node in &concerned {
             self.report_clash(node);
-            self.dirty_node(node, &mut dirty);
+            changes.add(Change::Node(node.clone()));
         }
-        if *name == self.config.node { self.everything() } else { dirty }
+        if *name == self.config.node { self.everything() } else { changes }
     }
 
     fn report_clash(&mut self, node: &NodeName) {
@@ -145,67 +147,47 @@ impl Zone {
     }
 
     /// This zone's own node has changed: all that is planned follows from it.
-    fn everything(&mut self) -> Dirty {
+    fn everything(&mut self) -> Changes {
         for name in self.networks.names() {
             self.evaluate(&name);
         }
         self.reshape();
-        Dirty::everything()
+        Changes::everything()
     }
 
-    /// Every network has something that leads to the node, and its pods are said to be there.
-    fn dirty_node(&self, node: &NodeName, dirty: &mut Dirty) {
-        dirty.northbound.extend(self.networks().map(|network| paths::node(network, node)));
-        self.dirty_links(node, dirty);
-        for key in self.pods.of_node(node) {
-            self.dirty_pod(&key, dirty);
-        }
-    }
-
-    fn dirty_pod(&self, key: &ObjectKey, dirty: &mut Dirty) {
+    /// What a pod has on each of the networks that it is on now.
+    fn pod_changed(&self, key: &ObjectKey, changes: &mut Changes) {
         let ports = self.pods.get(key).into_iter().flat_map(|pod| &pod.ports);
         for network in ports.filter_map(|port| self.network_of(port)) {
-            let path = paths::pod(network, key);
-            if !dirty.northbound.contains(&path) {
-                dirty.northbound.push(path);
-            }
+            changes.add(Change::Pod { pod: key.clone(), network: network.clone() });
         }
-    }
-
-    pub(super) fn dirty_network(&self, network: &NetworkName, dirty: &mut Dirty) {
-        let names = causeway_types::NetworkNames::new(network.clone());
-        dirty.northbound.push(paths::network(network));
-        dirty.northbound.extend(paths::balancer_groups(&names));
-        dirty.northbound.push(paths::mac_bindings(&names, &self.config.node));
-        self.dirty_services_on(network, dirty);
     }
 
     /// A network is used on a node from now on, or no longer, and so are those that it is connected with.
-    fn dirty_use(&self, network: &NetworkName, node: &NodeName, dirty: &mut Dirty) {
+    fn use_changed(&self, network: &NetworkName, node: &NodeName, changes: &mut Changes) {
         let all: BTreeSet<&NetworkName> = self.peers(network).chain([network]).collect();
         for network in all {
             if *node == self.config.node {
-                self.dirty_network(network, dirty);
+                self.rendering_changed(network, changes);
             } else {
-                dirty.northbound.push(paths::node(network, node));
+                changes.add(Change::Use { network: network.clone(), node: node.clone() });
             }
-            self.dirty_used_links(network, node, dirty);
         }
     }
 
-    fn set_nad(&mut self, object: &ObjectKey, info: Option<NadInfo>) -> Dirty {
-        let Some(key) = nad::key_of(object).map(|key| self.pods.nad(&key)) else { return Dirty::default() };
+    fn set_nad(&mut self, object: &ObjectKey, info: Option<NadInfo>) -> Changes {
+        let Some(key) = nad::key_of(object).map(|key| self.pods.nad(&key)) else { return Changes::default() };
         if self.nads.get(&key) == info.as_ref() {
-            return Dirty::default();
+            return Changes::default();
         }
         let problem = info.as_ref().and_then(|info| info.spec.as_ref().err().cloned());
         self.report(Subject::Nad(object.clone()), problem);
-        let mut dirty = Dirty::default();
+        let mut changes = Changes::default();
         let before = self.nads.network(&key).cloned();
         let after = info.as_ref().and_then(|info| info.network.clone());
         let pods: Vec<ObjectKey> = self.pods.of_nad(&key).collect();
-        pods.iter().for_each(|pod| self.dirty_pod(pod, &mut dirty));
-        self.count(&pods, &key, before.as_ref(), false, &mut dirty);
+        pods.iter().for_each(|pod| self.pod_changed(pod, &mut changes));
+        self.count(&pods, &key, before.as_ref(), false, &mut changes);
         if let Some(network) = &before {
             self.networks.leave(network, &key);
         }
@@ -213,16 +195,16 @@ impl Zone {
             self.networks.join(network, &key, info);
         }
         self.nads.set(&object.namespace, &key, info);
-        self.count(&pods, &key, after.as_ref(), true, &mut dirty);
+        self.count(&pods, &key, after.as_ref(), true, &mut changes);
         for network in before.iter().chain(after.as_ref().filter(|_| before != after)) {
-            dirty.merge(self.settle(network));
+            changes.merge(self.settle(network));
         }
         for pod in &pods {
             self.trim_pod(pod);
-            self.dirty_pod(pod, &mut dirty);
+            self.pod_changed(pod, &mut changes);
         }
-        self.dirty_services_in(&object.namespace, &mut dirty);
-        dirty
+        self.namespace_changed(&object.namespace, &mut changes);
+        changes
     }
 
     /// Counts the ports that pods have by one definition, in or out.
@@ -232,7 +214,7 @@ impl Zone {
         nad: &NadKey,
         network: Option<&NetworkName>,
         counts_in: bool,
-        dirty: &mut Dirty,
+        changes: &mut Changes,
     ) {
         let Some(network) = network.filter(|_| self.usage.counts()) else { return };
         for key in pods {
@@ -240,32 +222,32 @@ impl Zone {
             let by_nad = |port: &&PodPort| port.attachment.as_ref().is_some_and(|a| *pod::nad_of(a) == *nad);
             let (node, ports) = (pod.node.clone(), pod.ports.iter().filter(by_nad).count());
             for _ in 0..ports {
-                self.count_one(network, &node, counts_in, dirty);
+                self.count_one(network, &node, counts_in, changes);
             }
         }
     }
 
-    fn count_one(&mut self, network: &NetworkName, node: &NodeName, counts_in: bool, dirty: &mut Dirty) {
+    fn count_one(&mut self, network: &NetworkName, node: &NodeName, counts_in: bool, changes: &mut Changes) {
         if !counts_in {
             self.usage.remove(network, node);
         } else if self.usage.add(network, node) {
-            self.dirty_use(network, node, dirty);
+            self.use_changed(network, node, changes);
         }
     }
 
     /// Brings a network and those that its claims concern up to date.
-    pub(super) fn settle(&mut self, network: &NetworkName) -> Dirty {
-        let mut dirty = Dirty::default();
+    pub(super) fn settle(&mut self, network: &NetworkName) -> Changes {
+        let mut changes = Changes::default();
         let before = self.networks.id(network);
         for concerned in self.networks.settle(network) {
             let before = if concerned == *network { before } else { self.networks.id(&concerned) };
             let renumbered = before != self.networks.id(&concerned);
             if self.evaluate(&concerned) || renumbered {
-                self.dirty_network(&concerned, &mut dirty);
-                self.dirty_connects(&concerned, before, &mut dirty);
+                changes.add(Change::Network(concerned.clone()));
+                self.connects_changed(&concerned, before, &mut changes);
             }
         }
-        dirty
+        changes
     }
 
     /// Computes what a network is here; says whether that has changed.
@@ -283,31 +265,31 @@ impl Zone {
         changed
     }
 
-    fn set_pod(&mut self, key: &ObjectKey, info: Option<PodInfo>, is_here: bool) -> Dirty {
+    fn set_pod(&mut self, key: &ObjectKey, info: Option<PodInfo>, is_here: bool) -> Changes {
         if self.pods.get(key) == info.as_ref() {
-            return Dirty::default();
+            return Changes::default();
         }
-        let mut dirty = Dirty::default();
-        self.dirty_pod(key, &mut dirty);
+        let mut changes = Changes::default();
+        self.pod_changed(key, &mut changes);
         // First in, then out: a network is not idle in between.
         if let Some(info) = &info {
-            self.count_pod(info, true, &mut dirty);
+            self.count_pod(info, true, &mut changes);
         }
         if let Some(old) = self.pods.remove(key) {
-            self.count_pod(&old, false, &mut dirty);
+            self.count_pod(&old, false, &mut changes);
         }
         if let Some(info) = info {
             self.pods.insert(key, info, is_here);
         }
-        self.dirty_pod(key, &mut dirty);
-        dirty
+        self.pod_changed(key, &mut changes);
+        changes
     }
 
-    fn count_pod(&mut self, pod: &PodInfo, counts_in: bool, dirty: &mut Dirty) {
+    fn count_pod(&mut self, pod: &PodInfo, counts_in: bool, changes: &mut Changes) {
         let networks: Vec<NetworkName> =
             pod.ports.iter().filter_map(|port| self.network_of(port)).cloned().collect();
         for network in networks {
-            self.count_one(&network, &pod.node, counts_in, dirty);
+            self.count_one(&network, &pod.node, counts_in, changes);
         }
     }
 

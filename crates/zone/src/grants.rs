@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use causeway_types::{Cidr, NetworkId, NetworkName, SubnetIndex};
 
 use super::connect::ConnectInfo;
-use super::{Dirty, Zone, paths};
+use super::{Change, Changes, Zone};
 
 impl Zone {
     /// The connections that make the services of a network reachable from others.
@@ -43,12 +43,12 @@ impl Zone {
         self.connects_of(network).filter(|info| info.pods && info.joins())
     }
 
-    /// A connection has changed. What only its own rows follow from is somebody else's to name.
-    pub(super) fn dirty_granted(
+    /// A connection has changed, and with it which services of its networks are offered, and which subnets are granted.
+    pub(super) fn grants_of_changed(
         &self,
         old: Option<&ConnectInfo>,
         new: Option<&ConnectInfo>,
-        dirty: &mut Dirty,
+        changes: &mut Changes,
     ) {
         let ids = |info: Option<&ConnectInfo>, grants: fn(&ConnectInfo) -> bool| -> BTreeSet<NetworkId> {
             let granting = info.filter(|info| grants(info));
@@ -56,36 +56,20 @@ impl Zone {
         };
         let (before, after) = (ids(old, |info| info.services), ids(new, |info| info.services));
         for network in before.symmetric_difference(&after).flat_map(|id| self.networks.with_id(*id)) {
-            self.dirty_services_on(network, dirty);
+            changes.add(Change::Offers(network.clone()));
         }
         let for_pods = |info: &ConnectInfo| info.pods && info.joins();
         let (before, after) = (ids(old, for_pods), ids(new, for_pods));
         if before != after {
             let concerned = before.union(&after).flat_map(|id| self.networks.with_id(*id));
-            concerned.for_each(|network| self.dirty_guards(network, dirty));
+            concerned.for_each(|network| changes.add(Change::Grants(network.clone())));
         }
     }
 
-    /// A network of a connection has changed: guards of the others know its subnets, if these are granted.
-    pub(super) fn dirty_grants(&self, info: &ConnectInfo, dirty: &mut Dirty) {
+    /// A network of a connection has changed: others may reach its subnets, if these are granted.
+    pub(super) fn grants_changed(&self, info: &ConnectInfo, changes: &mut Changes) {
         if info.pods {
-            self.members(info).for_each(|network| self.dirty_guards(network, dirty));
-        }
-    }
-
-    fn dirty_guards(&self, network: &NetworkName, dirty: &mut Dirty) {
-        for info in self.connects_of(network).filter(|info| info.needs_guards()) {
-            dirty.northbound.push(paths::guards(&info.name, network));
-        }
-    }
-
-    /// What a connection has for services that follows from one of its networks.
-    pub(super) fn dirty_service_parts(&self, info: &ConnectInfo, network: &NetworkName, dirty: &mut Dirty) {
-        if info.services {
-            dirty.northbound.push(paths::connect_group(&info.name));
-        }
-        if info.needs_guards() {
-            dirty.northbound.extend([paths::guarded_set(&info.name), paths::guards(&info.name, network)]);
+            self.members(info).for_each(|network| changes.add(Change::Grants(network.clone())));
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The index of one node's zone: what of the cluster this node renders, and what an event makes dirty.
+//! A node's brain: the index of what of the cluster this node renders, and which facts an event changes.
 //!
 //! Owns trimmed facts of nodes, attachment definitions, connections, services and pods, never whole objects: of other nodes' pods only those of
 //! layer2 networks, which have a port in every zone. Never reads the world and never writes to it; what rows follow is
 //! `causeway-plan`'s. Work of an event grows with what it touches, not with how many networks or pods there are.
 
+mod change;
 mod connect;
 mod connects;
 mod events;
@@ -13,7 +14,6 @@ mod network;
 mod networks;
 mod node;
 mod nodes;
-pub mod paths;
 mod pod;
 mod pods;
 mod problem;
@@ -28,6 +28,7 @@ use causeway_api::annotations::Layer2TopologyVersion;
 use causeway_api::intent::{ClusterConfig, PodSubnet};
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeId, NodeName, OvnPrefix};
 
+pub use change::{Change, Changes};
 pub use connect::{ConnectInfo, Place};
 pub use connects::{ConnectReport, Connecting, Membership};
 pub use network::{Active, Leg};
@@ -79,36 +80,6 @@ impl ZoneConfig {
         let usual = |cidr: &_| PodSubnet { cidr: *cidr, host_prefix: None };
         let pod_subnets = cluster.cluster_subnets.iter().map(usual).collect();
         Self { node, cluster, pod_subnets, render: Render::All, default_services: Vec::new() }
-    }
-}
-
-/// What an event has made dirty: prefixes of paths in each database, and whether the host's plan may differ.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Dirty {
-    /// Prefixes in the northbound database; the empty one is everything.
-    pub northbound: Vec<String>,
-    /// The same in the southbound database.
-    pub southbound: Vec<String>,
-    /// Whether the host's plan may differ.
-    pub host: bool,
-}
-
-impl Dirty {
-    /// Everything.
-    pub fn everything() -> Self {
-        Self { northbound: vec![String::new()], southbound: vec![String::new()], host: true }
-    }
-
-    /// Whether nothing is dirty.
-    pub fn is_empty(&self) -> bool {
-        self.northbound.is_empty() && self.southbound.is_empty() && !self.host
-    }
-
-    /// Adds what another event has made dirty.
-    pub fn merge(&mut self, other: Self) {
-        self.northbound.extend(other.northbound);
-        self.southbound.extend(other.southbound);
-        self.host |= other.host;
     }
 }
 
@@ -341,6 +312,11 @@ impl Zone {
         }
         let nads = self.networks.get(network).into_iter().flat_map(|entry| entry.nads());
         nads.flat_map(|nad| self.pods.of_nad(nad)).collect()
+    }
+
+    /// The pods of a node that the zone keeps.
+    pub fn pods_on<'a>(&'a self, node: &'a NodeName) -> impl Iterator<Item = ObjectKey> + 'a {
+        self.pods.of_node(node)
     }
 
     /// How many pods the zone keeps.

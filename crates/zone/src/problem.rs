@@ -19,6 +19,8 @@ pub enum Subject {
     Pod(ObjectKey),
     /// A ClusterNetworkConnect: it is not rendered here, or not as a whole.
     Connect(ConnectName),
+    /// A service: it is not as its endpoints say.
+    Service(ObjectKey),
 }
 
 impl fmt::Display for Subject {
@@ -29,6 +31,7 @@ impl fmt::Display for Subject {
             Self::Node(name) => write!(f, "node {name}"),
             Self::Pod(key) => write!(f, "pod {key}"),
             Self::Connect(name) => write!(f, "ClusterNetworkConnect {name}"),
+            Self::Service(key) => write!(f, "service {key}"),
         }
     }
 }

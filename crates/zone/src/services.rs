@@ -1,4 +1,4 @@
-//! The services of a zone, found by name and by namespace, with their endpoints; and what an event of them makes dirty.
+//! The services of a zone, found by name and by namespace, with their endpoints.
 //!
 //! A service is on the primary networks of its namespace, or on the default network if the namespace has none and needs
 //! none.
@@ -11,7 +11,7 @@ use causeway_types::{NamespaceName, NetworkName, ObjectName};
 
 use super::pods::object;
 use super::service::{self, ServiceInfo, SliceInfo};
-use super::{Dirty, Zone, paths};
+use super::{Change, Changes, Zone};
 use causeway_record::{self as record, ObjectKey};
 
 /// Whether services of a namespace are on a network.
@@ -82,38 +82,38 @@ impl Services {
 
 impl Zone {
     /// A service is there, or has changed.
-    pub fn apply_service(&mut self, service: &record::Service) -> Dirty {
+    pub fn apply_service(&mut self, service: &record::Service) -> Changes {
         // Names become parts of paths; what Kubernetes would refuse as a name is refused here too.
         match ObjectName::new(service.key.name.as_str()) {
             Ok(_) => self.set_service(&service.key, service::read(service)),
-            Err(_) => Dirty::default(),
+            Err(_) => Changes::default(),
         }
     }
 
     /// A service is gone.
-    pub fn delete_service(&mut self, key: &ObjectKey) -> Dirty {
+    pub fn delete_service(&mut self, key: &ObjectKey) -> Changes {
         self.set_service(key, None)
     }
 
     /// Endpoints of a service are there, or have changed.
-    pub fn apply_endpoint_slice(&mut self, slice: &record::EndpointSlice) -> Dirty {
+    pub fn apply_endpoint_slice(&mut self, slice: &record::EndpointSlice) -> Changes {
         let owner = slice.service.as_ref().filter(|name| ObjectName::new(name.as_str()).is_ok());
         let Some(owner) = owner else { return self.delete_endpoint_slice(&slice.key) };
         let owner = ObjectKey { namespace: slice.key.namespace.clone(), name: owner.clone() };
-        let mut dirty = Dirty::default();
+        let mut changes = Changes::default();
         if self.owner_of(&slice.key).is_some_and(|before| before != owner) {
-            dirty = self.delete_endpoint_slice(&slice.key);
+            changes = self.delete_endpoint_slice(&slice.key);
         }
         let info = service::read_slice(slice, &self.config.node);
-        dirty.merge(self.set_slice(&owner, &slice.key.name, Some(info)));
-        dirty
+        changes.merge(self.set_slice(&owner, &slice.key.name, Some(info)));
+        changes
     }
 
     /// Endpoints of a service are gone.
-    pub fn delete_endpoint_slice(&mut self, key: &ObjectKey) -> Dirty {
+    pub fn delete_endpoint_slice(&mut self, key: &ObjectKey) -> Changes {
         match self.owner_of(key) {
             Some(owner) => self.set_slice(&owner, &key.name, None),
-            None => Dirty::default(),
+            None => Changes::default(),
         }
     }
 
@@ -168,50 +168,40 @@ impl Zone {
         object(self.services.owners.get(slice.to_string().as_str())?)
     }
 
-    fn set_service(&mut self, key: &ObjectKey, info: Option<ServiceInfo>) -> Dirty {
+    fn set_service(&mut self, key: &ObjectKey, info: Option<ServiceInfo>) -> Changes {
         let changed = self.services.change(key, |entry| {
             let changed = entry.service != info;
             entry.service = info;
             changed
         });
-        let northbound = if changed { vec![paths::service(key)] } else { Vec::new() };
-        Dirty { northbound, ..Dirty::default() }
+        if changed { Change::Service(key.clone()).into() } else { Changes::default() }
     }
 
-    fn set_slice(&mut self, owner: &ObjectKey, name: &str, slice: Option<SliceInfo>) -> Dirty {
+    fn set_slice(&mut self, owner: &ObjectKey, name: &str, slice: Option<SliceInfo>) -> Changes {
         let new = slice.clone();
         let old = self.services.set_slice(owner, name, slice);
-        let mut dirty = Dirty::default();
+        let mut changes = Changes::default();
         if old == new || self.service(owner).is_none() {
-            return dirty;
+            return changes;
         }
         let concerned = self.service_networks(&owner.namespace);
         let is_on = |slice: &Option<SliceInfo>, network: &NetworkName| {
             slice.as_ref().is_some_and(|slice| slice.is_on(network))
         };
         for network in concerned.into_iter().filter(|network| is_on(&old, network) || is_on(&new, network)) {
-            dirty.northbound.push(paths::service_on(owner, network));
+            changes.add(Change::Endpoints { service: owner.clone(), network: network.clone() });
         }
-        dirty
+        changes
+    }
+
+    /// Namespaces with a definition of a network.
+    pub fn namespaces_of(&self, network: &NetworkName) -> BTreeSet<NamespaceName> {
+        let nads = self.networks.get(network).into_iter().flat_map(|entry| entry.nads());
+        nads.filter_map(|nad| NamespaceName::new(nad.namespace()).ok()).collect()
     }
 
     /// The networks of a namespace have changed, and with them those of its services.
-    pub(super) fn dirty_services_in(&self, namespace: &NamespaceName, dirty: &mut Dirty) {
-        let prefix = paths::services_in(namespace);
-        if self.services.in_namespace(namespace).next().is_some() && !dirty.northbound.contains(&prefix) {
-            dirty.northbound.push(prefix);
-        }
-    }
-
-    /// A network has changed, or what it is connected with, and with it all its services.
-    pub(super) fn dirty_services_on(&self, network: &NetworkName, dirty: &mut Dirty) {
-        if network.is_default() {
-            dirty.northbound.push(paths::SERVICES.to_owned());
-        }
-        let nads = self.networks.get(network).into_iter().flat_map(|entry| entry.nads());
-        let namespaces: BTreeSet<&str> = nads.map(|nad| nad.namespace()).collect();
-        for namespace in namespaces.into_iter().filter_map(|name| NamespaceName::new(name).ok()) {
-            self.dirty_services_in(&namespace, dirty);
-        }
+    pub(super) fn namespace_changed(&self, namespace: &NamespaceName, changes: &mut Changes) {
+        changes.add(Change::Namespace(namespace.clone()));
     }
 }

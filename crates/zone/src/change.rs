@@ -1,0 +1,102 @@
+//! What an event has changed, as facts. Which rows follow from a fact is the plan's to know.
+
+use std::collections::BTreeSet;
+
+use causeway_record::ObjectKey;
+use causeway_types::{ConnectName, NamespaceName, NetworkName, NodeName};
+
+/// One change of fact.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Change {
+    /// This zone's own node, or whether the picture is whole: anything may differ.
+    Everything,
+    /// Another node: its number, chassis or addresses, or whether somebody else has them.
+    Node(NodeName),
+    /// The networks that services of a namespace are on.
+    Namespace(NamespaceName),
+    /// What a network is here: its definition, its number, or whether it is rendered.
+    Network(NetworkName),
+    /// Whether another node uses a network.
+    Use {
+        /// The network.
+        network: NetworkName,
+        /// The other node.
+        node: NodeName,
+    },
+    /// What a pod has on a network.
+    Pod {
+        /// The pod.
+        pod: ObjectKey,
+        /// A network that it is on, or was on.
+        network: NetworkName,
+    },
+    /// A service, apart from its endpoints.
+    Service(ObjectKey),
+    /// The endpoints of a service on a network.
+    Endpoints {
+        /// The service.
+        service: ObjectKey,
+        /// The network.
+        network: NetworkName,
+    },
+    /// Which connections make the services of a network reachable from others.
+    Offers(NetworkName),
+    /// The subnets that pods of a network may reach directly.
+    Grants(NetworkName),
+    /// A connection as a whole.
+    Connect(ConnectName),
+    /// What a network is in a connection.
+    Member {
+        /// The connection.
+        connect: ConnectName,
+        /// The network, which has a place in it or had one.
+        network: NetworkName,
+    },
+    /// A connection has a place for a network that is not known here: its families may differ.
+    Place(ConnectName),
+}
+
+/// All changes of an event, each once.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Changes(BTreeSet<Change>);
+
+impl Changes {
+    /// Anything may differ.
+    pub fn everything() -> Self {
+        Self(BTreeSet::from([Change::Everything]))
+    }
+
+    /// Whether nothing has changed.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds the changes of another event.
+    pub fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// The changes, one by one.
+    pub fn iter(&self) -> impl Iterator<Item = &Change> {
+        self.0.iter()
+    }
+
+    pub(crate) fn add(&mut self, change: Change) {
+        self.0.insert(change);
+    }
+}
+
+impl<'a> IntoIterator for &'a Changes {
+    type Item = &'a Change;
+    type IntoIter = std::collections::btree_set::Iter<'a, Change>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl From<Change> for Changes {
+    fn from(change: Change) -> Self {
+        Self(BTreeSet::from([change]))
+    }
+}
