@@ -1,6 +1,8 @@
-//! A planned row: what shall be, where it belongs, and what must be there before it.
+//! A planned row, or a planned member of a row's set or map: what shall be, where it belongs, and what must be there
+//! before it.
 
 use crate::declare::Phase;
+use crate::member::{self, member_path};
 use crate::path::{ID_KEY, row_uuid};
 use crate::typed::{Columns, TableMeta, TypedRow};
 use causeway_ovsdb::{Datum, Str, Uuid};
@@ -35,17 +37,20 @@ pub struct Edge {
     pub column: &'static str,
 }
 
-/// One row of a plan.
+/// One row of a plan, or one member of a set or map of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// The table.
+    /// The table; of a member the one of the row that holds it.
     pub meta: &'static TableMeta,
-    /// The row's path; of an adopted row only a name for reports.
+    /// The row's path; of an adopted row only a name for reports. A member has a path below that of its row:
+    /// `<row>:<column>:<member>`.
     pub path: Str,
     /// The UUID that follows from the path.
     pub uuid: Uuid,
-    /// What differs from the defaults.
+    /// What differs from the defaults. A member has its own column alone, with nothing but itself in it.
     pub columns: Columns,
+    /// The set or map that this is a member of; `None` for a row of its own.
+    pub member_of: Option<Edge>,
     /// The sets that this row is a member of.
     pub edges: Vec<Edge>,
     /// Rows without which this one must not exist.
@@ -64,24 +69,67 @@ impl Planned {
         if let Some(at) = meta.position("external_ids") {
             write_id(&mut columns, at as u8, &path);
         }
-        let uuid = row_uuid(meta, &path);
-        Planned { meta, path, uuid, columns, edges: Vec::new(), guards: Vec::new(), atom: None, phase: None }
+        Planned::at(meta, path, columns)
     }
 
-    /// Our part of a row that is there already.
-    pub fn adopt<R: TypedRow>(path: impl Into<Str>, row: R) -> Planned {
-        let path = path.into();
-        let uuid = row_uuid(R::meta(), &path);
+    fn at(meta: &'static TableMeta, path: Str, columns: Columns) -> Planned {
+        let uuid = row_uuid(meta, &path);
         Planned {
-            meta: R::meta(),
+            meta,
             path,
             uuid,
-            columns: row.into_columns(),
+            columns,
+            member_of: None,
             edges: Vec::new(),
             guards: Vec::new(),
             atom: None,
             phase: None,
         }
+    }
+
+    /// Our part of a row that is there already.
+    pub fn adopt<R: TypedRow>(path: impl Into<Str>, row: R) -> Planned {
+        Planned::at(R::meta(), path.into(), row.into_columns())
+    }
+
+    /// A member of a set of texts of the row of type `P` with this path. The row itself need not be planned with it,
+    /// but must be there first.
+    pub fn member<P: TypedRow>(parent: &str, column: &'static str, member: impl Into<Str>) -> Planned {
+        Planned::below(RowKey::of::<P>(parent), parent, column, Datum::One(member.into().into()))
+    }
+
+    /// The same for a key of a map from texts to texts, with its value.
+    pub fn pair<P: TypedRow>(
+        parent: &str,
+        column: &'static str,
+        key: impl Into<Str>,
+        value: impl Into<Str>,
+    ) -> Planned {
+        Planned::below(RowKey::of::<P>(parent), parent, column, Datum::str_map([(key, value)]))
+    }
+
+    /// `one` has exactly one member or pair.
+    fn below(parent: RowKey, path: &str, column: &'static str, one: Datum) -> Planned {
+        let key = member::keys(&one).next().cloned().unwrap_or_default();
+        let columns = parent.meta.position(column).map(|at| (at as u8, one)).into_iter().collect();
+        let planned = Planned::at(parent.meta, member_path(path, column, &key), columns);
+        Planned { member_of: Some(Edge { parent, column }), ..planned }
+    }
+
+    /// The row without the value of this column, and the members of that value as planned each on its own. They have the
+    /// row's phase, guards and atom.
+    pub fn members_apart(mut self, column: &'static str) -> Vec<Planned> {
+        let at = self.columns.iter().position(|(c, _)| self.meta.columns[usize::from(*c)] == column);
+        let Some((_, value)) = at.map(|at| self.columns.remove(at)) else { return vec![self] };
+        let key = RowKey { meta: self.meta, uuid: self.uuid };
+        let apart = |one| Planned {
+            guards: self.guards.clone(),
+            atom: self.atom.clone(),
+            phase: self.phase,
+            ..Planned::below(key, &self.path, column, one)
+        };
+        let members: Vec<Planned> = member::singles(&value).map(apart).collect();
+        std::iter::once(self).chain(members).collect()
     }
 
     /// Makes the row a member of a set of the row of type `P` with this path.
@@ -140,7 +188,7 @@ fn write_id(columns: &mut Columns, at: u8, path: &Str) {
 /// What a plan says of one slice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
-    /// Exactly these rows.
+    /// Exactly these rows and members.
     Rows(Vec<Planned>),
     /// Nothing: what is there goes.
     Absent,
@@ -150,6 +198,9 @@ pub enum Plan {
 
 /// The pure function from a model to desired rows, slice by slice. A slice is a path prefix that ends in `:`, or one
 /// whole path; a plan can be asked for a whole subtree or for a single row of it.
+///
+/// Members of sets and maps have paths below that of their row, so a slice may be a row with its members
+/// (`net:blue:`), a row alone (`net:blue:set`), all members of one column (`net:blue:set:addresses:`) or a single member.
 pub trait Planner {
     /// First components of the paths that are ours. A row with another path is somebody else's.
     fn roots(&self) -> &[&str];

@@ -2,12 +2,17 @@
 //!
 //! Nothing here remembers anything and nothing is sent: a difference is a value that prints.
 
+mod members;
+
+pub(crate) use members::Covered;
+
 use crate::declare::{Declarations, Identity, Phase, natural_path};
 use crate::desired::{Edge, Plan, Planned, Planner, RowKey, covers};
 use crate::path::root;
 use crate::resolve::{Resolved, Rule, Table};
 use causeway_ovsdb::{Atom, Datum, Mutation, Mutator, Replica, RowRef, Str, Uuid};
-use rustc_hash::FxHashSet;
+use members::Parents;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Something is wrong with a plan itself: a bug of ours, said with the row that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +56,9 @@ pub struct SliceDiff {
     pub modifies: Vec<Modify>,
     /// Rows that should not be.
     pub deletes: Vec<Delete>,
+    /// Members of sets and maps that are missing, differ, or should not be. Those that come with their row are in its
+    /// columns.
+    pub members: Vec<MemberChange>,
     /// Columns that the plan sets and the server does not have.
     pub lacking: Vec<String>,
 }
@@ -58,7 +66,12 @@ pub struct SliceDiff {
 impl SliceDiff {
     /// Whether everything is as planned.
     pub fn is_empty(&self) -> bool {
-        self.creates.is_empty() && self.modifies.is_empty() && self.deletes.is_empty()
+        self.len() == 0
+    }
+
+    /// How many rows and members differ.
+    pub fn len(&self) -> usize {
+        self.creates.len() + self.modifies.len() + self.deletes.len() + self.members.len()
     }
 }
 
@@ -150,12 +163,35 @@ impl Delete {
     }
 }
 
+/// One member of a set or map that is missing, has another value, or should not be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberChange {
+    /// The row and the column.
+    pub edge: Edge,
+    /// The member's own path, below that of the row.
+    pub path: Str,
+    /// The UUID that follows from the path.
+    pub uuid: Uuid,
+    /// When.
+    pub phase: Phase,
+    /// What is there: the member, or the key with its value.
+    pub old: Option<Datum>,
+    /// What shall be there.
+    pub new: Option<Datum>,
+    /// Whether it goes in the time of deletions.
+    pub late: bool,
+    /// Rows without which it must not be there.
+    pub guards: Vec<RowKey>,
+    /// What shares a transaction with it.
+    pub atom: Option<Str>,
+}
+
 /// Everything a diff looks at.
 #[derive(Clone, Copy)]
 pub(crate) struct Differ<'a> {
     pub(crate) replica: &'a Replica,
     pub(crate) resolved: &'a Resolved,
-    pub(crate) roots: &'a [&'a str],
+    pub(crate) planner: &'a dyn Planner,
 }
 
 /// Compares a slice of a replica with its plan; for looking only. A [`Plan::Hold`] differs in nothing.
@@ -171,10 +207,10 @@ pub fn diff_slice(
         Plan::Absent => Vec::new(),
         Plan::Hold(_) => return Ok(SliceDiff::default()),
     };
-    Differ { replica, resolved: &resolved, roots: planner.roots() }.slice(slice, planned)
+    Differ { replica, resolved: &resolved, planner }.slice(slice, planned)
 }
 
-impl Differ<'_> {
+impl<'a> Differ<'a> {
     /// Compares the range of a slice with its planned rows.
     pub(crate) fn slice(&self, slice: &str, mut planned: Vec<Planned>) -> Result<SliceDiff, PlanError> {
         let order = |a: &Planned, b: &Planned| (a.meta.name, &a.path).cmp(&(b.meta.name, &b.path));
@@ -186,48 +222,49 @@ impl Differ<'_> {
                 return Err(PlanError::Twice { table: pair[0].meta.name, path: pair[0].path.clone() });
             }
         }
+        let (members, rows): (Vec<_>, Vec<_>) = planned.into_iter().partition(|p| p.member_of.is_some());
         let mut diff = SliceDiff::default();
+        let mut parents = Parents::default();
         let mut kept = FxHashSet::default();
-        for row in planned {
+        for row in rows {
             let table = self.check(slice, &row, &mut diff)?;
-            let actual = match table.decl.identity {
-                Identity::Adopted => self.replica.rows(table.id).next(),
-                _ => self.replica.row(table.id, row.uuid),
-            };
-            match actual {
-                Some(actual) => {
-                    kept.insert(actual.uuid);
-                    diff.modifies.extend(self.modify(table, row, actual));
-                }
-                // An adopted row that is not there yet will come by itself and dirty its slice.
-                None if table.decl.identity == Identity::Adopted => {}
-                None => {
-                    self.find_in_the_way(table, &row, &mut kept, &mut diff.deletes);
-                    let phase = table.phase(Some(&row));
-                    diff.creates.push(Create { planned: row, phase });
-                }
-            }
+            parents.note(table, &row);
+            self.row(table, row, &mut kept, &mut diff);
         }
         self.superfluous(slice, &kept, &mut diff.deletes);
+        self.members(slice, members, &parents, &mut diff)?;
         share_atom_phases(&mut diff);
         Ok(diff)
     }
 
+    /// Compares one row.
+    fn row(&self, table: &Table, row: Planned, kept: &mut FxHashSet<Uuid>, diff: &mut SliceDiff) {
+        let actual = match table.decl.identity {
+            Identity::Adopted => self.replica.rows(table.id).next(),
+            _ => self.replica.row(table.id, row.uuid),
+        };
+        match actual {
+            Some(actual) => {
+                kept.insert(actual.uuid);
+                diff.modifies.extend(self.modify(table, row, actual));
+            }
+            // An adopted row that is not there yet will come by itself and dirty its slice.
+            None if table.decl.identity == Identity::Adopted => {}
+            None => {
+                self.find_in_the_way(table, &row, kept, &mut diff.deletes);
+                let phase = table.phase(Some(&row));
+                diff.creates.push(Create { planned: row, phase });
+            }
+        }
+    }
+
     /// A plan may set only what is declared, and only inside its slice. What the server lacks is left out.
-    fn check(&self, slice: &str, row: &Planned, diff: &mut SliceDiff) -> Result<&Table, PlanError> {
+    fn check(&self, slice: &str, row: &Planned, diff: &mut SliceDiff) -> Result<&'a Table, PlanError> {
         let table_name = row.meta.name;
         let undeclared =
             |what: String| PlanError::Undeclared { table: table_name, path: row.path.clone(), what };
         let table = self.resolved.by_meta(row.meta).ok_or_else(|| undeclared("a row".into()))?;
-        let adopted = table.decl.identity == Identity::Adopted;
-        let natural = matches!(table.decl.identity, Identity::Key(_));
-        if !covers(slice, &row.path) || !(adopted || natural || self.roots.contains(&root(&row.path))) {
-            return Err(PlanError::Outside {
-                table: table_name,
-                path: row.path.clone(),
-                slice: slice.into(),
-            });
-        }
+        self.check_place(slice, table, row)?;
         if let Identity::Key(key) = table.decl.identity {
             let path = natural_path(table_name, key, |column| row.column(column));
             if path.as_ref() != Some(&row.path) {
@@ -254,21 +291,41 @@ impl Differ<'_> {
                         return Err(undeclared(format!("{name}:{key}")));
                     }
                 }
-                Rule::Whole | Rule::Grows => {}
+                Rule::Whole | Rule::Grows | Rule::Members { .. } => {}
             }
         }
         Ok(table)
+    }
+
+    /// A plan says nothing of what lies outside its slice, or outside everything that is ours.
+    fn check_place(&self, slice: &str, table: &Table, planned: &Planned) -> Result<(), PlanError> {
+        let ours = table.decl.identity != Identity::Id || self.is_our_root(&planned.path);
+        if covers(slice, &planned.path) && ours {
+            return Ok(());
+        }
+        let (table, path) = (planned.meta.name, planned.path.clone());
+        Err(PlanError::Outside { table, path, slice: slice.into() })
+    }
+
+    fn is_our_root(&self, path: &str) -> bool {
+        self.planner.roots().contains(&root(path))
     }
 
     fn modify(&self, table: &Table, planned: Planned, actual: RowRef<'_>) -> Option<Modify> {
         let mut columns = Vec::new();
         for (at, column) in table.columns.iter().enumerate() {
             let (want, have) = (table.planned(&planned, at), &actual.row[at]);
-            if want == have {
+            // A column of many members that are planned elsewhere is not even looked at.
+            let elsewhere = column.has_members() && !planned.states(column.meta);
+            if elsewhere || want == have {
                 continue;
             }
             columns.extend(match column.rule {
                 Rule::Edge | Rule::Watched => None,
+                Rule::Members { grows: false } if want.is_map() => {
+                    owned_keys(column.name, want, have, |_| true)
+                }
+                Rule::Members { grows } => Some(members(column.name, want, have, grows)),
                 Rule::Keys(keys) => owned_keys(column.name, want, have, |k| keys.owns(k)),
                 Rule::Whole if want.is_map() => owned_keys(column.name, want, have, |_| true),
                 Rule::Whole if column.ty.max > 1 && column.ty.min == 0 => {
@@ -316,7 +373,7 @@ impl Differ<'_> {
             Identity::Adopted => true,
             Identity::Id => table
                 .path_of(row)
-                .is_some_and(|path| self.roots.contains(&root(&path)) && table.is_ours(&path, key.uuid)),
+                .is_some_and(|path| self.is_our_root(&path) && table.is_ours(&path, key.uuid)),
             Identity::Key(_) => table.path_of(row).is_some_and(|path| table.is_ours(&path, key.uuid)),
         }
     }
@@ -353,7 +410,7 @@ impl Differ<'_> {
     pub(crate) fn claim(&self, table: &Table, path: &str, uuid: Uuid) -> Option<bool> {
         let ours = table.is_ours(path, uuid);
         match table.decl.identity {
-            Identity::Id => self.roots.contains(&root(path)).then_some(!ours),
+            Identity::Id => self.is_our_root(path).then_some(!ours),
             Identity::Key(_) => ours.then_some(false),
             Identity::Adopted => None,
         }
@@ -374,27 +431,29 @@ impl Differ<'_> {
     }
 }
 
-/// Rows of one atom come into being together, with the last of them.
+/// Rows and members of one atom come into being together, with the last of them.
 fn share_atom_phases(diff: &mut SliceDiff) {
-    let last = |atom: &Option<Str>, diff: &SliceDiff| {
-        let creates = diff.creates.iter().filter(|c| c.planned.atom == *atom).map(|c| c.phase);
-        let modifies = diff.modifies.iter().filter(|m| m.planned.atom == *atom).map(|m| m.phase);
-        creates.chain(modifies).max()
-    };
-    let atoms: Vec<Option<Str>> = {
-        let creates = diff.creates.iter().map(|c| &c.planned.atom);
-        let mut atoms: Vec<_> =
-            creates.chain(diff.modifies.iter().map(|m| &m.planned.atom)).cloned().collect();
-        atoms.retain(Option::is_some);
-        atoms.sort();
-        atoms.dedup();
-        atoms
-    };
-    for atom in atoms {
-        let Some(phase) = last(&atom, diff) else { continue };
-        diff.creates.iter_mut().filter(|c| c.planned.atom == atom).for_each(|c| c.phase = phase);
-        diff.modifies.iter_mut().filter(|m| m.planned.atom == atom).for_each(|m| m.phase = phase);
+    let mut last: FxHashMap<Str, Phase> = FxHashMap::default();
+    for (atom, phase) in atoms(diff) {
+        if let Some(atom) = atom {
+            let last = last.entry(atom.clone()).or_insert(*phase);
+            *last = (*phase).max(*last);
+        }
     }
+    if last.is_empty() {
+        return;
+    }
+    for (atom, phase) in atoms(diff) {
+        *phase = atom.as_ref().and_then(|atom| last.get(atom)).copied().unwrap_or(*phase);
+    }
+}
+
+/// The atom and the phase of everything that comes into being or changes.
+fn atoms(diff: &mut SliceDiff) -> impl Iterator<Item = (&Option<Str>, &mut Phase)> {
+    let creates = diff.creates.iter_mut().map(|c| (&c.planned.atom, &mut c.phase));
+    let modifies = diff.modifies.iter_mut().map(|m| (&m.planned.atom, &mut m.phase));
+    let members = diff.members.iter_mut().filter(|m| !m.late).map(|m| (&m.atom, &mut m.phase));
+    creates.chain(modifies).chain(members)
 }
 
 fn members(column: &'static str, want: &Datum, have: &Datum, grows: bool) -> ColumnChange {

@@ -18,11 +18,13 @@ pub mod path;
 
 mod desired;
 mod diff;
+mod member;
 mod resolve;
 mod show;
 mod typed;
 
 pub use causeway_ovsdb::{Str, Uuid};
 pub use desired::{Edge, Plan, Planned, Planner, RowKey, reference};
-pub use diff::{ColumnChange, Create, Delete, How, Modify, PlanError, SliceDiff, diff_slice};
+pub use diff::{ColumnChange, Create, Delete, How, MemberChange, Modify, PlanError, SliceDiff, diff_slice};
+pub use member::together;
 pub use typed::{Columns, TableMeta, TypedRow};

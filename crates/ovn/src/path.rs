@@ -25,7 +25,7 @@ pub fn join<S: AsRef<str>>(components: impl IntoIterator<Item = S, IntoIter: Clo
 }
 
 /// Percent-escapes the separator, the escape itself and control characters.
-fn escape(path: &mut String, component: &str) {
+pub(crate) fn escape(path: &mut String, component: &str) {
     let special = |b: u8| (b == b':') | (b == b'%') | (b < 0x20) | (b == 0x7f);
     if !component.bytes().fold(false, |found, b| found | special(b)) {
         return path.push_str(component);
@@ -45,7 +45,7 @@ pub fn split(path: &str) -> Vec<String> {
     path.split(':').map(unescape).collect()
 }
 
-fn unescape(component: &str) -> String {
+pub(crate) fn unescape(component: &str) -> String {
     let mut out = String::with_capacity(component.len());
     let mut rest = component;
     while let Some((before, after)) = rest.split_once('%') {

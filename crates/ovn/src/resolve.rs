@@ -14,6 +14,10 @@ pub(crate) enum Rule {
     Keys(Keys),
     /// Members come and go at different times.
     Grows,
+    /// Members are planned one by one, unless the row states them whole.
+    Members {
+        grows: bool,
+    },
     /// References that belong to the rows referred to.
     Edge,
     /// Read, never planned.
@@ -32,6 +36,11 @@ pub(crate) struct Column {
 }
 
 impl Column {
+    /// Whether its members are looked at one by one.
+    pub(crate) fn has_members(&self) -> bool {
+        matches!(self.rule, Rule::Members { .. })
+    }
+
     /// Whether its references keep the rows they refer to.
     fn is_strong(&self) -> bool {
         self.ty.key.refers_to.as_ref().is_some_and(|(_, how)| *how == RefType::Strong)
@@ -127,6 +136,7 @@ fn column(decl: &'static Decl, meta: &'static TableMeta, name: &str, ty: &Column
     let rule = match () {
         () if decl.edges.contains(&name) => Rule::Edge,
         () if decl.watched.contains(&name) => Rule::Watched,
+        () if decl.members.contains(&name) => Rule::Members { grows: decl.grows.contains(&name) },
         () if decl.grows.contains(&name) => Rule::Grows,
         () => decl.keys(name).map_or(Rule::Whole, Rule::Keys),
     };
@@ -153,6 +163,11 @@ impl Table {
         row_uuid(self.meta, path) == uuid
     }
 
+    /// The columns whose members are planned one by one, with their positions.
+    pub(crate) fn member_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.columns.iter().enumerate().filter(|(_, c)| c.has_members())
+    }
+
     /// The planned value of the column at `at`, or its default.
     pub(crate) fn planned<'a>(&'a self, planned: &'a Planned, at: usize) -> &'a Datum {
         let column = &self.columns[at];
@@ -174,7 +189,8 @@ impl Table {
     pub(crate) fn matches(&self, planned: &Planned, row: &[Datum]) -> bool {
         self.columns.iter().enumerate().all(|(at, column)| match column.rule {
             Rule::Edge | Rule::Watched => true,
-            Rule::Whole | Rule::Grows => self.planned(planned, at) == &row[at],
+            Rule::Members { .. } if !planned.states(column.meta) => true,
+            Rule::Whole | Rule::Grows | Rule::Members { .. } => self.planned(planned, at) == &row[at],
             Rule::Keys(keys) => {
                 let ours =
                     |d: &Datum| d.pairs().iter().filter(|(k, _)| keys.owns(k)).cloned().collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! A difference as text for people (`+`, `~`, `-`) and as JSON for programs.
 
 use crate::desired::Edge;
-use crate::diff::{ColumnChange, Create, Delete, Modify, SliceDiff};
+use crate::diff::{ColumnChange, Create, Delete, MemberChange, Modify, SliceDiff};
 use causeway_ovsdb::{Atom, Datum, encode_datum};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use std::fmt;
@@ -65,7 +65,24 @@ impl fmt::Display for SliceDiff {
         for delete in &self.deletes {
             delete.fmt(f)?;
         }
-        Ok(())
+        self.members.iter().try_for_each(|member| member.fmt(f))
+    }
+}
+
+/// `+ Address_Set addresses <path>` and the member behind it.
+impl fmt::Display for MemberChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (table, column) = (self.edge.parent.meta.name, self.edge.column);
+        let (sign, old, new) = match (&self.old, &self.new) {
+            (Some(old), Some(new)) => ('~', Some(old), Some(new)),
+            (None, new) => ('+', None, new.as_ref()),
+            (old, None) => ('-', old.as_ref(), None),
+        };
+        write!(f, "{sign} {table} {}\n    {column:<14} ", self.path)?;
+        old.iter().try_for_each(|old| write!(f, "{}", Plain(old)))?;
+        f.write_str(if sign == '~' { " -> " } else { "" })?;
+        new.iter().try_for_each(|new| write!(f, "{}", Plain(new)))?;
+        f.write_str("\n")
     }
 }
 
@@ -112,11 +129,11 @@ impl Serialize for Wire<'_> {
 
 impl Serialize for SliceDiff {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let rows = self.creates.len() + self.modifies.len() + self.deletes.len();
-        let mut seq = s.serialize_seq(Some(rows))?;
+        let mut seq = s.serialize_seq(Some(self.len()))?;
         self.creates.iter().try_for_each(|c| seq.serialize_element(c))?;
         self.modifies.iter().try_for_each(|m| seq.serialize_element(m))?;
         self.deletes.iter().try_for_each(|d| seq.serialize_element(d))?;
+        self.members.iter().try_for_each(|m| seq.serialize_element(m))?;
         seq.end()
     }
 }
@@ -174,6 +191,26 @@ impl Serialize for Delete {
         map.serialize_entry("uuid", &self.row.uuid)?;
         map.serialize_entry("phase", &self.phase)?;
         map.serialize_entry("stray", &self.stray)?;
+        map.end()
+    }
+}
+
+impl Serialize for MemberChange {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let op = match (&self.old, &self.new) {
+            (None, _) => "create",
+            (Some(_), Some(_)) => "modify",
+            (Some(_), None) => "delete",
+        };
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("op", op)?;
+        map.serialize_entry("table", self.edge.parent.meta.name)?;
+        map.serialize_entry("path", self.path.as_str())?;
+        map.serialize_entry("uuid", &self.edge.parent.uuid)?;
+        map.serialize_entry("phase", &self.phase)?;
+        map.serialize_entry("column", self.edge.column)?;
+        map.serialize_entry("old", &self.old.as_ref().map(Wire))?;
+        map.serialize_entry("new", &self.new.as_ref().map(Wire))?;
         map.end()
     }
 }

@@ -196,10 +196,10 @@ impl Replica {
             .map(|(key, uuid)| (key, *uuid))
     }
 
-    /// The first row at or behind `key` in the order of keys.
-    pub fn first_from(&self, table: TableId, key: &str) -> Option<(&Str, Uuid)> {
+    /// The rows at or behind `key` in the order of keys.
+    pub fn range_from(&self, table: TableId, key: &str) -> impl Iterator<Item = (&Str, Uuid)> {
         let from = (Str::from(key), Uuid::nil());
-        self.tables[table.index()].index.range(from..).next().map(|(key, uuid)| (key, *uuid))
+        self.tables[table.index()].index.range(from..).map(|(key, uuid)| (key, *uuid))
     }
 
     /// The key of a row in its table's index.

@@ -56,7 +56,11 @@ pub(crate) fn rows(
         let (reach, vips) = served.vips(port);
         balancers.entry((port.protocol, reach)).or_default().extend(vips);
     }
-    balancers.into_iter().map(|((protocol, reach), vips)| served.row(protocol, reach, &vips)).collect()
+    let mut rows = Vec::new();
+    for ((protocol, reach), vips) in balancers {
+        rows.extend(served.row(protocol, reach, &vips)?.members_apart("vips"));
+    }
+    Ok(rows)
 }
 
 impl Served<'_> {

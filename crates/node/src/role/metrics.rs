@@ -55,6 +55,8 @@ impl Metrics {
             ("created", stats.created),
             ("modified", stats.modified),
             ("deleted", stats.deleted),
+            ("joined", stats.joined),
+            ("left", stats.left),
             ("failed", stats.failed),
             ("foreign_changes", stats.foreign_changes),
             ("audit_findings", stats.audit_findings),

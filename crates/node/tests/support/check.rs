@@ -2,21 +2,21 @@
 
 use super::World;
 use causeway_ovn::declare::{Keys, NORTHBOUND};
-use causeway_ovn::{Plan, Planned, Planner, Uuid};
+use causeway_ovn::{Plan, Planned, Planner, Uuid, together};
 use causeway_ovsdb_client::ovsdb::{Datum, Replica};
 use causeway_testing::OvsdbServer;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All planned rows by UUID.
+/// All planned rows by UUID, with their members in them.
 pub fn planned(world: &World) -> BTreeMap<Uuid, Planned> {
-    let mut rows = BTreeMap::new();
+    let mut rows = Vec::new();
     for slice in world.slices("") {
         if let Plan::Rows(planned) = world.plan(&slice) {
-            rows.extend(planned.into_iter().map(|row| (row.uuid, row)));
+            rows.extend(planned);
         }
     }
-    rows
+    together(rows).into_iter().map(|row| (row.uuid, row)).collect()
 }
 
 /// Every planned row is there with its values and memberships, and nothing else of ours is.

@@ -110,8 +110,16 @@ impl World {
             addresses: island.members.iter().map(|m| Str::from(format!("10.0.{i}.{m}"))).collect(),
             external_ids: ids(i),
         };
-        rows.push(Planned::new(at(i, &["set"]), set));
-        rows.extend(self.balancer_row(i, island));
+        let set = Planned::new(at(i, &["set"]), set);
+        let balancer = self.balancer_row(i, island);
+        // Members are planned one by one on every other island; elsewhere their rows have them whole.
+        if i % 2 == 0 {
+            rows.extend(set.members_apart("addresses"));
+            rows.extend(balancer);
+        } else {
+            rows.push(set);
+            rows.extend(balancer.into_iter().flat_map(|row| row.members_apart("vips")));
+        }
         rows
     }
 
@@ -152,10 +160,10 @@ impl World {
         let switches = island.balancer.as_ref()?;
         let balancer = nb::LoadBalancer {
             name: format!("lb{i}").into(),
-            vips: BTreeMap::from([(
-                format!("10.96.0.{i}:80").into(),
-                format!("10.{i}.0.5:{}", 80 + island.address).into(),
-            )]),
+            vips: (0..=island.address)
+                .map(|n| (format!("10.96.{n}.{i}:80"), format!("10.{i}.{n}.5:{}", 80 + island.shift)))
+                .map(|(vip, target)| (vip.into(), target.into()))
+                .collect(),
             protocol: Some("tcp".into()),
             external_ids: ids(i),
             ..Default::default()
@@ -273,7 +281,7 @@ pub fn applier(remote: &str, options: Options) -> Applier {
 
 /// Small rounds and transactions, so that a small world goes through many of them.
 pub fn small() -> Options {
-    Options { round_rows: 6, txn_rows: 3, ..Options::default() }
+    Options { round_rows: 6, txn_rows: 3, batch: 7, ..Options::default() }
 }
 
 /// Settles, or shows why not.

@@ -44,9 +44,7 @@ impl Dirty {
 
     /// The dirty slice that covers this one, if any.
     fn around(&self, slice: &str) -> Option<Str> {
-        let ends = slice.match_indices(':').map(|(at, _)| at + 1);
-        let mut wider = std::iter::once(0).chain(ends).chain([slice.len()]).map(|end| &slice[..end]);
-        wider.find(|s| self.slices.contains_key(*s)).map(Str::from)
+        wider(slice).find(|s| self.slices.contains_key(*s)).map(Str::from)
     }
 
     /// The most urgent slice, and whether only the audit asked for it.
@@ -64,6 +62,12 @@ impl Dirty {
         self.queue.clear();
         self.slices.clear();
     }
+}
+
+/// All slices that cover this one, itself included.
+pub(super) fn wider(slice: &str) -> impl Iterator<Item = &str> {
+    let ends = slice.match_indices(':').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(ends).chain([slice.len()]).map(|end| &slice[..end])
 }
 
 #[cfg(test)]

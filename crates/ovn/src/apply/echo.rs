@@ -3,22 +3,27 @@
 use super::Engine;
 use super::pack::Item;
 use crate::declare::Identity;
-use crate::path::root;
-use crate::resolve::{Rule, Table};
+use crate::member::{self, column_prefix, member_path};
+use crate::path::{root, row_uuid};
+use crate::resolve::{Column, Rule, Table};
 use causeway_ovsdb::{Atom, Change, ChangeKind, Datum, Replica, RowRef, Str, Uuid};
 
 impl Engine {
     /// The replica changed. Call it with what an update changed, before the outcomes that follow it.
     pub fn changed(&mut self, replica: &Replica, changes: &[Change]) {
-        let mut touched = Vec::new();
+        let (mut touched, mut prefixes) = (Vec::new(), Vec::new());
         for change in changes {
             let Some(table) = self.resolved.by_id(change.table) else { continue };
+            self.touched_rows(replica, table, change, &mut touched);
             self.touched_members(replica, table, change, &mut touched);
             if self.is_echo(replica, table, change) {
                 continue;
             }
-            touched.extend(self.paths(replica, table, change));
+            let paths = self.paths(replica, table, change);
+            prefixes.extend(members_with_row(table, change, &paths));
+            touched.extend(paths);
         }
+        self.prefixes.extend(prefixes.into_iter().map(|prefix| (prefix, false)));
         self.stats.foreign_changes += touched.len() as u64;
         let appeared = changes.iter().any(|c| c.kind == ChangeKind::Insert);
         if appeared && self.round.is_none() {
@@ -36,6 +41,10 @@ impl Engine {
     fn is_echo(&self, replica: &Replica, table: &Table, change: &Change) -> bool {
         let expected = self.expected(change.uuid);
         match (&change.kind, expected) {
+            // Membership alone is looked at from the member's side; what is only watched concerns no plan.
+            (ChangeKind::Modify(columns), _) if columns.iter().all(|(at, _)| is_elsewhere(table, *at)) => {
+                true
+            }
             (ChangeKind::Delete(_), Some(Item::Delete(_))) => true,
             // A row that only lived in the sets of a row that we delete.
             (ChangeKind::Delete(_), None) if !table.is_root => self.going.contains(&change.uuid),
@@ -49,10 +58,6 @@ impl Engine {
                 replica.row(change.table, change.uuid).is_some_and(|row| table.matches(planned, row.row))
             }
             (ChangeKind::Modify(_), Some(Item::Shrink(_))) => true,
-            // Membership alone is looked at from the member's side; what is only watched concerns no plan.
-            (ChangeKind::Modify(columns), None) => columns.iter().all(|(at, _)| {
-                table.columns.get(*at).is_some_and(|c| matches!(c.rule, Rule::Edge | Rule::Watched))
-            }),
             _ => false,
         }
     }
@@ -94,8 +99,30 @@ impl Engine {
         }
     }
 
-    /// Rows of ours whose membership somebody else changed.
+    /// Members of sets and maps of ours that somebody else put in, took out or gave another value.
     fn touched_members(&self, replica: &Replica, table: &Table, change: &Change, touched: &mut Vec<Str>) {
+        let ChangeKind::Modify(columns) = &change.kind else { return };
+        let members =
+            columns.iter().filter(|(at, _)| table.columns.get(*at).is_some_and(Column::has_members));
+        let Some(row) = replica.row(change.table, change.uuid) else { return };
+        let path = || table.path_of(row).filter(|path| self.is_our_path(table, path, change.uuid));
+        for (at, delta) in members {
+            let (Some(path), Some(column)) = (path(), table.columns.get(*at)) else { continue };
+            for key in member::keys(delta) {
+                let member = member_path(&path, column.name, key);
+                let now = member::single(&row.row[*at], key);
+                let ours = self.expected(row_uuid(table.meta, &member));
+                if !ours.is_some_and(|item| makes(item, column, key, &now))
+                    && !self.expected(row.uuid).is_some_and(|item| makes(item, column, key, &now))
+                {
+                    touched.push(member);
+                }
+            }
+        }
+    }
+
+    /// Rows of ours whose membership somebody else changed.
+    fn touched_rows(&self, replica: &Replica, table: &Table, change: &Change, touched: &mut Vec<Str>) {
         let ChangeKind::Modify(columns) = &change.kind else { return };
         for (at, delta) in columns {
             let Some(column) = table.columns.get(*at).filter(|c| c.rule == Rule::Edge) else { continue };
@@ -103,7 +130,7 @@ impl Engine {
             let Some(child) = replica.table(child_table).and_then(|id| self.resolved.by_id(id)) else {
                 continue;
             };
-            for uuid in members(delta).filter(|uuid| self.expected(*uuid).is_none()) {
+            for uuid in references(delta).filter(|uuid| self.expected(*uuid).is_none()) {
                 let path = replica.row(child.id, uuid).and_then(|row| child.path_of(row));
                 touched.extend(path.filter(|path| self.is_our_path(child, path, uuid)));
             }
@@ -111,6 +138,39 @@ impl Engine {
     }
 }
 
-fn members(delta: &Datum) -> impl Iterator<Item = Uuid> + '_ {
+/// Whether a column says nothing of its row: others plan it, or nobody.
+fn is_elsewhere(table: &Table, at: usize) -> bool {
+    let elsewhere = |c: &Column| c.has_members() || matches!(c.rule, Rule::Edge | Rule::Watched);
+    table.columns.get(at).is_some_and(elsewhere)
+}
+
+/// A row that comes, goes or becomes another one does so with all its members.
+fn members_with_row(table: &Table, change: &Change, paths: &[Str]) -> Vec<Str> {
+    let is_id = |at: usize| table.columns.get(at).is_some_and(|c| c.name == "external_ids");
+    let whole = match &change.kind {
+        ChangeKind::Insert | ChangeKind::Delete(_) => true,
+        ChangeKind::Modify(columns) => columns.iter().any(|(at, _)| is_id(*at)),
+    };
+    if !whole {
+        return Vec::new();
+    }
+    let of =
+        |path: &Str| table.member_columns().map(|(_, c)| column_prefix(path, c.name)).collect::<Vec<_>>();
+    paths.iter().flat_map(of).collect()
+}
+
+/// Whether what is in flight makes a member as it is now: the member itself, or a row that has the column whole.
+fn makes(item: &Item, column: &Column, key: &Str, now: &Option<Datum>) -> bool {
+    match item {
+        Item::Member(change) => change.new == *now,
+        Item::Shrink(_) => true,
+        // Only half of it is due now: the other half comes with the deletions.
+        Item::Modify(m) if m.shrink().is_some() => true,
+        Item::Modify(m) => m.planned.column(column.name).is_some_and(|all| member::single(all, key) == *now),
+        Item::Create(_) | Item::Delete(_) => false,
+    }
+}
+
+fn references(delta: &Datum) -> impl Iterator<Item = Uuid> + '_ {
     delta.atoms().iter().filter_map(Atom::as_uuid)
 }

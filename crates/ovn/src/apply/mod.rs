@@ -11,20 +11,24 @@
 
 mod dirty;
 mod echo;
+mod expand;
 mod pack;
 mod removals;
 mod round;
 
 use crate::declare::{COUNTER, Declarations};
-use crate::desired::Planner;
+use crate::desired::{Planner, covers};
+use crate::diff::Create;
+use crate::member::column_prefix;
 use crate::resolve::Resolved;
 use causeway_ovsdb::{EncodedTransaction, Replica, Str, TransactOutcome, Uuid};
 use dirty::Dirty;
+use expand::{Cursor, Expansion};
 use pack::Item;
 use removals::Removals;
 use round::Round;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Limits and times of an engine.
 #[derive(Clone, Debug)]
@@ -35,6 +39,8 @@ pub struct Options {
     pub round_rows: usize,
     /// Rows at which a transaction is full.
     pub txn_rows: usize,
+    /// How many rows are compared, or paths looked at, before the caller gets a turn.
+    pub batch: usize,
     /// First and longest pause of a failing slice, in milliseconds.
     pub retry: (u64, u64),
     /// Roots of paths whose changes are counted, so that one can see when northd has carried them out. Each count
@@ -50,6 +56,7 @@ impl Default for Options {
             lock: None,
             round_rows: 2_000,
             txn_rows: 250,
+            batch: 20_000,
             retry: (100, 30_000),
             counted: &[],
             audit_interval: 600_000,
@@ -100,10 +107,12 @@ pub struct Stats {
     pub audit_findings: u64,
     /// Rounds begun.
     pub rounds: u64,
+    /// Members put into sets and maps of rows that were there, or given another value.
+    pub joined: u64,
+    /// Members taken out of sets and maps of rows that stay.
+    pub left: u64,
 }
 
-/// How many rows are compared before the caller gets a turn.
-const DIFF_BATCH: usize = 20_000;
 /// How many rounds of creations go before one of deletions, while both wait.
 const CREATE_ROUNDS: u32 = 8;
 
@@ -117,7 +126,9 @@ pub struct Engine {
     ready: bool,
     lock_held: bool,
     /// Prefixes and paths to be looked at, not yet split into slices; `true` if only the audit asks.
-    prefixes: Vec<(Str, bool)>,
+    prefixes: VecDeque<(Str, bool)>,
+    /// The prefix that is being split.
+    expanding: Option<Expansion>,
     touched: BTreeSet<Str>,
     dirty: Dirty,
     removals: Removals,
@@ -141,7 +152,8 @@ pub struct Engine {
 
 #[derive(Debug, PartialEq)]
 enum Strays {
-    Unknown,
+    /// How far the search has come.
+    Unknown(Cursor),
     Going,
     Gone,
 }
@@ -156,11 +168,12 @@ impl Engine {
             roots: Vec::new(),
             ready: false,
             lock_held: false,
-            prefixes: Vec::new(),
+            prefixes: VecDeque::new(),
+            expanding: None,
             touched: BTreeSet::new(),
             dirty: Dirty::default(),
             removals: Removals::default(),
-            strays: Strays::Unknown,
+            strays: Strays::Unknown(Cursor::default()),
             waiting: BTreeMap::new(),
             failed: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -181,7 +194,7 @@ impl Engine {
         self.resolved = Resolved::new(self.declarations, replica);
         self.forget_work();
         self.failed.clear();
-        self.strays = Strays::Unknown;
+        self.strays = Strays::Unknown(Cursor::default());
         self.ready = true;
         self.dirty("");
     }
@@ -202,6 +215,7 @@ impl Engine {
         self.dirty.clear();
         self.touched.clear();
         self.prefixes.clear();
+        self.expanding = None;
     }
 
     /// Whether we hold the lock.
@@ -211,7 +225,7 @@ impl Engine {
 
     /// Says that the plan of everything under a prefix may have changed.
     pub fn dirty(&mut self, prefix: &str) {
-        self.prefixes.push((prefix.into(), false));
+        self.prefixes.push_back((prefix.into(), false));
     }
 
     /// Slices that failed, with the reason and the time of the next attempt.
@@ -252,6 +266,7 @@ impl Engine {
         self.round.is_none()
             && self.dirty.is_empty()
             && self.prefixes.is_empty()
+            && self.expanding.is_none()
             && self.touched.is_empty()
             && self.removals.all_failed(&self.failed)
     }
@@ -298,11 +313,11 @@ impl Engine {
             if let Some(failure) = self.failed.get_mut(&slice) {
                 failure.retry_at = u64::MAX;
             }
-            self.prefixes.push((slice, false));
+            self.prefixes.push_back((slice, false));
         }
         match self.next_audit {
             Some(at) if now >= at && self.is_idle() => {
-                self.prefixes.push((Str::new(), true));
+                self.prefixes.push_back((Str::new(), true));
                 self.next_audit = Some(now + self.options.audit_interval);
             }
             None => self.next_audit = Some(now + self.options.audit_interval),
@@ -321,6 +336,7 @@ impl Engine {
             TransactOutcome::Done(_) => {
                 round.progressed = true;
                 self.count(&groups);
+                self.look_for_members(&groups);
             }
             TransactOutcome::Failed(error) => {
                 self.stats.failed += 1;
@@ -342,6 +358,21 @@ impl Engine {
                 Item::Create(_) => self.stats.created += 1,
                 Item::Modify(_) | Item::Shrink(_) => self.stats.modified += 1,
                 Item::Delete(_) => self.stats.deleted += 1,
+                Item::Member(m) if m.new.is_some() => self.stats.joined += 1,
+                Item::Member(_) => self.stats.left += 1,
+            }
+        }
+    }
+
+    /// A row that came without its members: they may have been planned all the time.
+    fn look_for_members(&mut self, groups: &[round::Group]) {
+        for group in groups {
+            for item in &group.items {
+                let Item::Create(Create { planned, .. }) = item else { continue };
+                let Some(table) = self.resolved.by_meta(planned.meta) else { continue };
+                let columns = table.member_columns().map(|(_, c)| column_prefix(&planned.path, c.name));
+                let apart = columns.filter(|members| !covers(&group.slice, members));
+                self.prefixes.extend(apart.map(|members| (members, false)));
             }
         }
     }

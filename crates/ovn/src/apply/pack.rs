@@ -2,17 +2,19 @@
 
 use crate::declare::{COUNTER, Phase};
 use crate::desired::{Edge, RowKey};
-use crate::diff::{Create, Delete, How, Modify};
+use crate::diff::{Create, Delete, How, MemberChange, Modify};
+use crate::member;
 use causeway_ovsdb::{Atom, Condition, Datum, EncodedTransaction, Mutation, Mutator, Name, Op, Str, Uuid};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
-/// Something to be done to one row.
+/// Something to be done to one row, or to one member of a set or map.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     Create(Create),
     Modify(Modify),
     Delete(Delete),
+    Member(MemberChange),
     /// What a modified row loses in the time of deletions.
     Shrink(Shrink),
 }
@@ -32,6 +34,7 @@ impl Item {
             Item::Create(c) => c.planned.uuid,
             Item::Modify(m) => m.uuid,
             Item::Delete(d) => d.row.uuid,
+            Item::Member(m) => m.uuid,
             Item::Shrink(s) => s.row.uuid,
         }
     }
@@ -41,6 +44,7 @@ impl Item {
             Item::Create(c) => c.phase,
             Item::Modify(m) => m.phase,
             Item::Delete(d) => d.phase,
+            Item::Member(m) => m.phase,
             Item::Shrink(s) => s.phase,
         }
     }
@@ -49,6 +53,7 @@ impl Item {
         match self {
             Item::Create(c) => c.planned.atom.as_ref(),
             Item::Modify(m) => m.planned.atom.as_ref(),
+            Item::Member(m) => m.atom.as_ref(),
             Item::Delete(_) | Item::Shrink(_) => None,
         }
     }
@@ -74,11 +79,34 @@ impl Modify {
     }
 }
 
-/// Sets of references that gain and lose members, by table, row and column.
-type Sets = BTreeMap<(&'static str, Uuid, &'static str), (Vec<Atom>, Vec<Atom>)>;
+/// Sets and maps that gain and lose members, by table, row and column.
+type Sets = BTreeMap<(&'static str, Uuid, &'static str), Gains>;
+
+#[derive(Default)]
+struct Gains {
+    join: Vec<Atom>,
+    /// What a map gains.
+    pairs: Vec<(Str, Str)>,
+    leave: Vec<Atom>,
+}
+
+impl Gains {
+    fn member(&mut self, change: &MemberChange) {
+        let keys = |one: &Datum| member::keys(one).cloned().map(Atom::String).collect::<Vec<_>>();
+        self.leave.extend(change.old.iter().flat_map(keys));
+        if let Some(new) = &change.new {
+            self.join.extend_from_slice(new.atoms());
+            self.pairs.extend_from_slice(new.pairs());
+        }
+    }
+
+    fn grows(&self) -> bool {
+        !self.join.is_empty() || !self.pairs.is_empty()
+    }
+}
 
 /// The transaction of these items; with a lock it fails unless we hold it. Waits come first, then rows, then
-/// memberships (one mutate for each set), then deletions, and the count goes up by one in the table that counts.
+/// memberships and members (one mutate for each set or map), then deletions, and the count goes up by one in the table that counts.
 pub(crate) fn transaction<'a>(
     items: impl Iterator<Item = &'a Item> + Clone,
     lock: Option<&Str>,
@@ -95,7 +123,7 @@ pub(crate) fn transaction<'a>(
             Item::Create(c) => write_create(&mut out, c),
             Item::Modify(m) => write_modify(&mut out, m),
             Item::Shrink(s) => write_mutate(&mut out, s.row, s.mutations.clone()),
-            Item::Delete(_) => {}
+            Item::Delete(_) | Item::Member(_) => {}
         }
     }
     write_memberships(&mut out, sets);
@@ -126,24 +154,28 @@ fn memberships<'a>(items: impl Iterator<Item = &'a Item>) -> Sets {
             Item::Modify(m) => (&m.join, &m.leave_now),
             Item::Delete(d) => (&[], &d.edges),
             Item::Shrink(s) => (&[], &s.leave),
+            Item::Member(m) => {
+                sets.entry(set_of(&m.edge)).or_default().member(m);
+                continue;
+            }
         };
-        let mut set = |edge: &Edge, joins: bool| {
-            let key = (edge.parent.meta.name, edge.parent.uuid, edge.column);
-            let (in_, out) = sets.entry(key).or_default();
-            if joins { in_.push(Atom::Uuid(item.uuid())) } else { out.push(Atom::Uuid(item.uuid())) }
-        };
-        join.iter().for_each(|edge| set(edge, true));
-        leave.iter().for_each(|edge| set(edge, false));
+        let row = || Atom::Uuid(item.uuid());
+        join.iter().for_each(|edge| sets.entry(set_of(edge)).or_default().join.push(row()));
+        leave.iter().for_each(|edge| sets.entry(set_of(edge)).or_default().leave.push(row()));
     }
     sets
+}
+
+fn set_of(edge: &Edge) -> (&'static str, Uuid, &'static str) {
+    (edge.parent.meta.name, edge.parent.uuid, edge.column)
 }
 
 /// A mutate that meets no row succeeds, and the child would be collected or unguarded: so we insist on the parent.
 fn write_waits<'a>(out: &mut EncodedTransaction, items: impl Iterator<Item = &'a Item>, sets: &Sets) {
     let creates = items.filter(|i| matches!(i, Item::Create(_)));
     let mut known: FxHashSet<Uuid> = creates.map(Item::uuid).collect();
-    for ((table, parent, _), (join, _)) in sets {
-        if !join.is_empty() && known.insert(*parent) {
+    for ((table, parent, _), gains) in sets {
+        if gains.grows() && known.insert(*parent) {
             out.push(&Op::wait_for_row(*table, *parent));
         }
     }
@@ -174,12 +206,13 @@ fn write_mutate(out: &mut EncodedTransaction, row: RowKey, mutations: Vec<Mutati
 }
 
 fn write_memberships(out: &mut EncodedTransaction, sets: Sets) {
-    for ((table, parent, column), (join, leave)) in sets {
-        let mutation = |mutator, atoms: Vec<Atom>| {
-            let value = Datum::set(atoms);
+    for ((table, parent, column), Gains { join, pairs, leave }) in sets {
+        let mutation = |mutator, value: Datum| {
             (!value.is_empty()).then(|| Mutation { column: column.into(), mutator, value })
         };
-        let mutations = [mutation(Mutator::Delete, leave), mutation(Mutator::Insert, join)];
+        let joining = if pairs.is_empty() { Datum::set(join) } else { Datum::str_map(pairs) };
+        let leaving = mutation(Mutator::Delete, Datum::set(leave));
+        let mutations = [leaving, mutation(Mutator::Insert, joining)];
         out.push(&Op::Mutate {
             table: table.into(),
             conditions: vec![Condition::uuid(parent)],

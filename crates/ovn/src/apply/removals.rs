@@ -29,6 +29,10 @@ impl Removals {
         self.rows.clear();
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     pub(crate) fn insert(&mut self, slice: &Str, path: Str, item: Item) {
         self.rows.insert((path, item.uuid()), Removal { slice: slice.clone(), item });
     }
@@ -80,6 +84,8 @@ impl Engine {
         let due = |item: &Item| match item {
             Item::Delete(d) if absorbed.children.contains(&d.row.uuid) => None,
             Item::Delete(d) => Some(absorbed.phases.get(&d.row.uuid).copied().unwrap_or(d.phase)),
+            // It goes with its row.
+            Item::Member(m) if absorbed.dying.contains(&m.edge.parent.uuid) => None,
             other => (!strays_only).then(|| other.phase()),
         };
         let healthy = |removal: &&Removal| !self.failed.contains_key(&removal.slice);
@@ -107,13 +113,19 @@ impl Engine {
     /// Rows that went with what held them need no deletion any more.
     fn drop_what_is_gone(&mut self, replica: &Replica) {
         let resolved: &Resolved = &self.resolved;
-        let before = self.removals.rows.len();
-        self.removals.rows.retain(|_, removal| match &removal.item {
-            Item::Delete(d) => exists(resolved, replica, d.row),
-            Item::Shrink(s) => exists(resolved, replica, s.row),
-            Item::Create(_) | Item::Modify(_) => true,
+        let mut deleted = 0;
+        self.removals.rows.retain(|_, removal| {
+            let row = match &removal.item {
+                Item::Delete(d) => d.row,
+                Item::Shrink(s) => s.row,
+                Item::Member(m) => m.edge.parent,
+                Item::Create(_) | Item::Modify(_) => return true,
+            };
+            let stays = exists(resolved, replica, row);
+            deleted += u64::from(!stays && matches!(removal.item, Item::Delete(_)));
+            stays
         });
-        self.stats.deleted += (before - self.removals.rows.len()) as u64;
+        self.stats.deleted += deleted;
     }
 
     /// A row that is held only by rows that go too goes with them: deleting a router deletes its ports. The holder
@@ -128,10 +140,10 @@ impl Engine {
         };
         let guards = deletes.iter().filter(|d| d.phase == Phase::Guard);
         let guard_holders: FxHashSet<Uuid> = guards.flat_map(|d| holders(d)).collect();
-        let mut absorbed = Absorbed::default();
+        let mut absorbed = Absorbed { dying, ..Absorbed::default() };
         for child in deletes.iter().filter(|d| !d.is_root) {
             let holders = holders(child);
-            let held = !holders.is_empty() && holders.iter().all(|h| dying.contains(h));
+            let held = !holders.is_empty() && holders.iter().all(|h| absorbed.dying.contains(h));
             let outlives = child.phase > Phase::Guard && holders.iter().any(|h| guard_holders.contains(h));
             if held && !outlives {
                 absorbed.children.insert(child.row.uuid);
@@ -152,6 +164,9 @@ impl Engine {
 
 #[derive(Default)]
 struct Absorbed {
+    /// All rows that go.
+    dying: FxHashSet<Uuid>,
+    /// Those that go with their holders.
     children: FxHashSet<Uuid>,
     phases: FxHashMap<Uuid, Phase>,
 }

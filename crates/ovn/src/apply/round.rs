@@ -1,10 +1,9 @@
 //! One round: which slices, which rows, in which waves.
 
 use super::pack::{Item, transaction};
-use super::removals::Removals;
-use super::{CREATE_ROUNDS, DIFF_BATCH, Engine, Strays, Ticket};
+use super::{CREATE_ROUNDS, Engine, Strays, Ticket};
 use crate::declare::{Identity, Phase};
-use crate::desired::{Edge, Plan, Planned, Planner, RowKey, covers};
+use crate::desired::{Edge, Plan, Planner, RowKey};
 use crate::diff::{Delete, Differ, SliceDiff};
 use crate::path::root;
 use crate::resolve::Resolved;
@@ -58,8 +57,8 @@ impl Round {
 }
 
 impl Engine {
-    pub(super) fn differ<'a>(&'a self, replica: &'a Replica, roots: &'a [&'a str]) -> Differ<'a> {
-        Differ { replica, resolved: &self.resolved, roots }
+    pub(super) fn differ<'a>(&'a self, replica: &'a Replica, planner: &'a dyn Planner) -> Differ<'a> {
+        Differ { replica, resolved: &self.resolved, planner }
     }
 
     /// Sends the next wave: everything in it that is not held back.
@@ -95,7 +94,8 @@ impl Engine {
 
     /// Keeps back rows whose guards, parents or references are not there; they are tried again after progress.
     fn release(&mut self, mut group: Group, replica: &Replica) -> Option<Group> {
-        let mut back = Back::default();
+        let creates = group.items.iter().filter(|i| matches!(i, Item::Create(_)));
+        let mut back = Back { created: creates.map(Item::uuid).collect(), ..Back::default() };
         // A row kept back may keep back others of its group, so this goes on until nothing changes.
         while let Some(reason) = self.find_missing(&group, replica, &mut back) {
             self.waiting.insert(group.slice.clone(), reason);
@@ -114,10 +114,8 @@ impl Engine {
                 continue;
             }
             let there = |need: &RowKey| exists(&self.resolved, replica, *need);
-            let together = |need: &RowKey| {
-                let created = |i: &Item| matches!(i, Item::Create(c) if c.planned.uuid == need.uuid);
-                !back.rows.contains(&need.uuid) && group.items.iter().any(created)
-            };
+            let together =
+                |need: &RowKey| back.created.contains(&need.uuid) && !back.rows.contains(&need.uuid);
             let missing = needs(item, &self.resolved).find(|need| !there(need) && !together(need));
             let bound = item.atom().is_some_and(|a| back.atoms.contains(a));
             if missing.is_some() || bound {
@@ -145,9 +143,8 @@ impl Engine {
 
     /// Begins a round if there is anything to do.
     pub(super) fn begin_round(&mut self, replica: &Replica, planner: &dyn Planner, now: u64) -> bool {
-        self.expand(replica, planner);
-        if self.strays == Strays::Unknown {
-            self.find_strays(replica, planner);
+        if !self.expand(replica, planner) || !self.find_strays(replica, planner) {
+            return false;
         }
         if self.strays == Strays::Going {
             if self.begin_removals(replica) {
@@ -167,87 +164,16 @@ impl Engine {
         self.dirty.is_empty() && self.begin_removals(replica)
     }
 
-    /// Splits dirty prefixes into slices: those of the plan, and those of rows that are there.
-    fn expand(&mut self, replica: &Replica, planner: &dyn Planner) {
-        for (prefix, audit) in std::mem::take(&mut self.prefixes) {
-            let mut slices: BTreeSet<Str> = planner.slices(&prefix).into_iter().collect();
-            slices.extend(self.actual_slices(replica, planner, &prefix));
-            self.forget_reports(&prefix, &slices);
-            for slice in slices {
-                let priority = planner.priority(&slice);
-                self.dirty.insert(slice, priority, audit);
-            }
-        }
-        for path in std::mem::take(&mut self.touched) {
-            let slice = Str::from(&path[..planner.slice_len(&path)]);
-            let priority = planner.priority(&slice);
-            self.dirty.insert(slice, priority, false);
-        }
-    }
-
-    /// A slice that is neither planned nor there any more has nothing to report.
-    fn forget_reports(&mut self, prefix: &str, slices: &BTreeSet<Str>) {
-        let current = |slice: &Str| !covers(prefix, slice) || slices.contains(slice);
-        self.failed.retain(|slice, _| current(slice));
-        self.held.retain(|slice, _| current(slice));
-        self.waiting.retain(|slice, _| current(slice));
-    }
-
-    fn actual_slices(&self, replica: &Replica, planner: &dyn Planner, prefix: &str) -> BTreeSet<Str> {
-        let roots: Vec<&str> = self.roots.iter().map(String::as_str).collect();
-        let differ = self.differ(replica, &roots);
-        let mut slices = BTreeSet::new();
-        for table in self.resolved.tables().iter().filter(|t| t.decl.identity != Identity::Adopted) {
-            let mut from = Str::from(prefix);
-            while let Some((path, uuid)) = replica.first_from(table.id, &from) {
-                if !path.starts_with(prefix) {
-                    break;
-                }
-                if differ.claim(table, path, uuid).is_none() {
-                    from = path.clone();
-                    from.push('\0');
-                    continue;
-                }
-                // A dirty prefix inside a slice stays as narrow as it is.
-                let slice = Str::from(&path[..planner.slice_len(path).max(prefix.len())]);
-                from = behind(&slice).max(behind(path));
-                slices.insert(slice);
-            }
-        }
-        slices
-    }
-
-    /// Rows with our path and a wrong UUID, as after a restore from a backup: they go before anything is created,
-    /// dependants before their guards over all slices.
-    fn find_strays(&mut self, replica: &Replica, planner: &dyn Planner) {
-        let roots: Vec<&str> = self.roots.iter().map(String::as_str).collect();
-        let differ = self.differ(replica, &roots);
-        let mut found = Removals::default();
-        for table in self.resolved.tables().iter().filter(|t| t.decl.identity == Identity::Id) {
-            for (path, uuid) in replica.range(table.id, "") {
-                if differ.claim(table, path, uuid) == Some(true)
-                    && let Some(delete) = differ.delete(table, path, uuid, true).filter(Delete::can_be_sent)
-                {
-                    let slice = Str::from(&path[..planner.slice_len(path)]);
-                    found.insert(&slice, path.clone(), Item::Delete(delete));
-                }
-            }
-        }
-        self.strays = if found.all_failed(&BTreeMap::new()) { Strays::Gone } else { Strays::Going };
-        self.removals = found;
-    }
-
     fn begin_creations(&mut self, replica: &Replica, planner: &dyn Planner, now: u64) -> bool {
         let mut round = Round::default();
         let mut phases: BTreeMap<Phase, Vec<Group>> = BTreeMap::new();
         let (mut rows, mut compared) = (0, 0);
-        while rows < self.options.round_rows && compared < DIFF_BATCH {
+        while rows < self.options.round_rows && compared < self.options.batch {
             let Some((slice, audit)) = self.dirty.pop() else { break };
             let Some((diff, planned)) = self.diff_slice(replica, planner, &slice, now) else { continue };
             compared += planned.max(1);
             if audit {
-                self.stats.audit_findings +=
-                    (diff.creates.len() + diff.modifies.len() + diff.deletes.len()) as u64;
+                self.stats.audit_findings += diff.len() as u64;
             }
             round.slices.insert(slice.clone());
             rows += self.take_diff(slice, diff, &mut phases);
@@ -292,8 +218,7 @@ impl Engine {
             }
         }
         let count = planned.len();
-        let roots: Vec<&str> = self.roots.iter().map(String::as_str).collect();
-        match self.differ(replica, &roots).slice(slice, planned) {
+        match self.differ(replica, planner).slice(slice, planned) {
             Ok(diff) => Some((diff, count)),
             Err(error) => {
                 self.fail(slice.clone(), error.to_string(), now);
@@ -313,11 +238,15 @@ impl Engine {
                 self.removals.insert(&slice, modify.planned.path.clone(), Item::Shrink(shrink));
             }
         }
+        let (late, members): (Vec<_>, Vec<_>) = diff.members.into_iter().partition(|m| m.late);
+        for member in late {
+            self.removals.insert(&slice, member.path.clone(), Item::Member(member));
+        }
         let creates = diff.creates.into_iter().map(Item::Create);
         let modifies = diff.modifies.into_iter().filter(|m| m.has_now()).map(Item::Modify);
         let mut by_phase: BTreeMap<Phase, Vec<Item>> = BTreeMap::new();
         let mut rows = 0;
-        for item in creates.chain(modifies) {
+        for item in creates.chain(modifies).chain(members.into_iter().map(Item::Member)) {
             by_phase.entry(item.phase()).or_default().push(item);
             rows += 1;
         }
@@ -337,7 +266,7 @@ impl Engine {
             let planned = match item {
                 Item::Create(c) => &c.planned,
                 Item::Modify(m) => &m.planned,
-                Item::Delete(_) | Item::Shrink(_) => continue,
+                Item::Delete(_) | Item::Shrink(_) | Item::Member(_) => continue,
             };
             if let Some(table) = self.resolved.by_meta(planned.meta) {
                 let values = table.unique_values(|at| table.planned(planned, at));
@@ -351,33 +280,25 @@ impl Engine {
 /// Rows of a group that are kept back.
 #[derive(Default)]
 struct Back {
+    /// What the group creates.
+    created: FxHashSet<Uuid>,
     rows: FxHashSet<Uuid>,
     atoms: BTreeSet<Str>,
 }
 
-/// What must be there before a row: its guards, the rows whose sets it joins, the rows it refers to.
+/// What must be there before a row or member: its guards, the rows whose sets it joins, the rows it refers to.
 fn needs<'a>(item: &'a Item, resolved: &Resolved) -> impl Iterator<Item = RowKey> + 'a {
-    let (planned, joins): (Option<&Planned>, &[Edge]) = match item {
-        Item::Create(c) => (Some(&c.planned), &c.planned.edges),
-        Item::Modify(m) => (Some(&m.planned), &m.join),
-        Item::Delete(_) | Item::Shrink(_) => (None, &[]),
+    let (guards, joins, references): (&[RowKey], &[Edge], Vec<RowKey>) = match item {
+        Item::Create(c) => (&c.planned.guards, &c.planned.edges, resolved.references(&c.planned)),
+        Item::Modify(m) => (&m.planned.guards, &m.join, resolved.references(&m.planned)),
+        Item::Member(m) if m.new.is_some() => (&m.guards, std::slice::from_ref(&m.edge), Vec::new()),
+        Item::Member(_) | Item::Delete(_) | Item::Shrink(_) => (&[], &[], Vec::new()),
     };
-    let guards = planned.map(|p| p.guards.as_slice()).unwrap_or_default();
-    let references = planned.map(|p| resolved.references(p)).unwrap_or_default();
     guards.iter().copied().chain(joins.iter().map(|e| e.parent)).chain(references)
 }
 
 pub(super) fn exists(resolved: &Resolved, replica: &Replica, key: RowKey) -> bool {
     resolved.by_meta(key.meta).is_some_and(|t| replica.row(t.id, key.uuid).is_some())
-}
-
-/// The least path behind a slice.
-fn behind(slice: &str) -> Str {
-    match slice.strip_suffix(':') {
-        // `;` is the character after `:`.
-        Some(stem) => Str::from(format!("{stem};")),
-        None => Str::from(format!("{slice}\0")),
-    }
 }
 
 /// Fills transactions up to a size. A slice stays whole unless it is larger than two of them; an atom always does.
@@ -432,6 +353,7 @@ fn waves_of_removals(first: Vec<(Str, Delete)>) -> Vec<Vec<Group>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::desired::Planned;
     use crate::diff::Create;
     use crate::generated::nb::LogicalSwitch;
 

@@ -1,7 +1,7 @@
 //! What we own of each table, said once: identity, columns, map keys, edges, order.
 //!
 //! A table that is not declared is neither monitored nor touched. A column is owned whole unless it is listed as an
-//! edge, as ignored, or as a map of which only some keys are ours.
+//! edge, as ignored, as a map of which only some keys are ours, or as one whose members are planned one by one.
 
 mod nb;
 mod sb;
@@ -113,6 +113,9 @@ pub struct Decl {
     pub maps: &'static [(&'static str, Keys)],
     /// Sets whose members come with the creations and go with the deletions, so that what they guard is never bare.
     pub grows: &'static [&'static str],
+    /// Sets of texts and maps from texts to texts whose members are planned and written one by one. A row that states
+    /// such a column all the same has it whole, and then nobody plans members of it.
+    pub members: &'static [&'static str],
 }
 
 impl Decl {
@@ -128,6 +131,7 @@ impl Decl {
             asked_by: None,
             maps,
             grows: &[],
+            members: &[],
         }
     }
 

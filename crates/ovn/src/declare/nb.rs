@@ -111,7 +111,11 @@ const TABLES: &[Decl] = &[
         ..Decl::new(nb::LogicalRouter::meta, Phase::Container)
     },
     Decl { edges: &["ports", "acls"], ..Decl::new(nb::PortGroup::meta, Phase::Container) },
-    Decl { grows: &["addresses"], ..Decl::new(nb::AddressSet::meta, Phase::Container) },
+    Decl {
+        grows: &["addresses"],
+        members: &["addresses"],
+        ..Decl::new(nb::AddressSet::meta, Phase::Container)
+    },
     Decl::new(nb::DhcpOptions::meta, Phase::Container),
     Decl::new(nb::Dns::meta, Phase::Container),
     Decl::new(nb::Copp::meta, Phase::Container),
@@ -159,6 +163,7 @@ const TABLES: &[Decl] = &[
     },
     Decl {
         edges: &["health_check"],
+        members: &["vips"],
         maps: &[EXTERNAL_IDS, ("options", LOAD_BALANCER_OPTIONS)],
         ..Decl::new(nb::LoadBalancer::meta, Phase::Steering)
     },

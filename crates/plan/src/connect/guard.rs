@@ -120,7 +120,8 @@ pub(super) fn sets(zone: &Zone, info: &ConnectInfo) -> Plan {
             addresses: set(members.iter().flat_map(|net| subnets(net, family))),
             external_ids: with(owner(info), [("ip-family", short(family))]),
         };
-        Planned::new(path_of_set(info, family), row).in_phase(Phase::Container)
+        let set = Planned::new(path_of_set(info, family), row).in_phase(Phase::Container);
+        set.members_apart("addresses")
     };
-    plan_of(Ok(info.families().iter().map(of_family).collect()))
+    plan_of(Ok(info.families().iter().flat_map(of_family).collect()))
 }

@@ -131,7 +131,8 @@ pub(super) fn sets(zone: &Zone, info: &ConnectInfo) -> Plan {
             external_ids: with(owner(info), [("ip-family", short(family))]),
         };
         // It steers: what it names must have its roads first, and policies that name it come after it.
-        Planned::new(at(info, ["set", short(family)]), row).in_phase(Phase::Route)
+        let set = Planned::new(at(info, ["set", short(family)]), row).in_phase(Phase::Route);
+        set.members_apart("addresses")
     };
-    Plan::Rows(info.families().iter().map(of_family).collect())
+    Plan::Rows(info.families().iter().flat_map(of_family).collect())
 }

@@ -349,7 +349,7 @@ pub fn cluster(ip: Ip, gateway: Option<&str>) -> Zone {
     zone
 }
 
-/// All planned rows under a prefix; a held slice is a failure.
+/// All planned rows under a prefix, with their members in them; a held slice is a failure.
 pub fn rows(planner: &dyn Planner, prefix: &str) -> Vec<Planned> {
     let mut rows = Vec::new();
     for slice in planner.slices(prefix) {
@@ -359,7 +359,7 @@ pub fn rows(planner: &dyn Planner, prefix: &str) -> Vec<Planned> {
             Plan::Hold(reason) => panic!("{slice} is held: {reason}"),
         }
     }
-    rows
+    causeway_ovn::together(rows)
 }
 
 /// The one planned row with a name.
