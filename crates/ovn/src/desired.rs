@@ -212,6 +212,12 @@ pub trait Planner {
     /// The slice to which a path belongs, as the length of its prefix; also of a path that is not planned any more.
     fn slice_len(&self, path: &str) -> usize;
 
+    /// The slice that plans a row which cannot be without another one, where its path does not say so: the database knows
+    /// it by its own key, and a row of that slice holds it.
+    fn holder(&self, _path: &str) -> Option<Str> {
+        None
+    }
+
     /// The plan of one slice.
     fn plan(&self, slice: &str) -> Plan;
 

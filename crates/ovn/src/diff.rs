@@ -300,7 +300,8 @@ impl<'a> Differ<'a> {
     /// A plan says nothing of what lies outside its slice, or outside everything that is ours.
     fn check_place(&self, slice: &str, table: &Table, planned: &Planned) -> Result<(), PlanError> {
         let ours = table.decl.identity != Identity::Id || self.is_our_root(&planned.path);
-        if covers(slice, &planned.path) && ours {
+        let is_held = || self.planner.holder(&planned.path).is_some_and(|holder| covers(slice, &holder));
+        if ours && (covers(slice, &planned.path) || is_held()) {
             return Ok(());
         }
         let (table, path) = (planned.meta.name, planned.path.clone());

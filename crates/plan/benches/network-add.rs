@@ -12,13 +12,13 @@ mod raw;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use causeway_plan::Northbound;
-use causeway_zone::{Dirty, Zone};
+use causeway_plan::{Dirty, northbound};
+use causeway_zone::Zone;
 use measure::{Meter, median};
 use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;
 use support::server::{Databases, run};
-use support::{Ip, node, numbered, rows, two_nodes};
+use support::{Ip, On as _, node, numbered, rows, two_nodes};
 
 const SIZES: [u32; 3] = [10, 100, 1_000];
 /// Nodes of the cluster.
@@ -55,7 +55,7 @@ async fn measure(networks: u32, topology: &str) -> Value {
     for id in networks + 1..=networks + ADDED {
         let nad = numbered(id, topology);
         let meter = Meter::start(databases.north.pid());
-        let dirty = zone.apply_nad(&nad);
+        let dirty = zone.apply_nad(&nad).on(&zone);
         databases.apply(&zone, dirty).await;
         times.push(meter.row("network-add"));
     }
@@ -82,9 +82,9 @@ async fn limit(networks: u32, topology: &str, databases: &mut Databases) -> f64 
     let mut requests = Vec::new();
     for id in networks + 1..=networks + ADDED {
         let before = zone.networks().count();
-        let dirty = zone.apply_nad(&numbered(id, topology));
+        let dirty = zone.apply_nad(&numbered(id, topology)).on(&zone);
         assert_eq!(zone.networks().count(), before + 1);
-        let plan = Northbound::new(&zone);
+        let plan = northbound(&zone);
         let planned: Vec<_> = dirty.northbound.iter().flat_map(|prefix| rows(&plan, prefix)).collect();
         requests.push(raw::request(id as usize, &planned));
     }

@@ -1,13 +1,46 @@
 //! What all networks share: limits on what OVN's controllers must handle, meters, the name of the zone.
 
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str, path, reference};
-use causeway_zone::Zone;
+use causeway_ovn::{Plan, Planned, Str, reference};
+use causeway_zone::{Change, Subject, Zone};
 
+use crate::room::{Kind, Room, SliceKey as _, Slices};
 use crate::row::map;
 
-/// The slice of all this.
-pub(crate) const SLICE: &str = "zone:common:";
+/// What all networks share.
+pub(crate) static ROOM: Room<Zone> = Room { name: "common", kinds: &[&Common] };
+
+crate::slice_key! {
+    /// All of it.
+    struct CommonKey, CommonKeys {} at ["zone", "common"]
+}
+
+struct Common;
+
+impl Kind<Zone> for Common {
+    type Key = CommonKey;
+
+    fn slices(&self, _zone: &Zone, _only: &CommonKeys) -> Vec<CommonKey> {
+        vec![CommonKey {}]
+    }
+
+    fn plan(&self, zone: &Zone, _key: &CommonKey) -> Plan {
+        Plan::Rows(rows(zone))
+    }
+
+    fn priority(&self) -> u8 {
+        0
+    }
+
+    fn blame(&self, zone: &Zone, _key: &CommonKey) -> Vec<Subject> {
+        vec![Subject::Node(zone.config().node.clone())]
+    }
+
+    /// It follows from the configuration alone.
+    fn follows(&self, _zone: &Zone, _change: &Change) -> Vec<Slices<CommonKey>> {
+        Vec::new()
+    }
+}
 
 /// Protocols whose packets go to a controller, and would drown it without a limit.
 const LIMITED: [&str; 9] = [
@@ -30,10 +63,10 @@ pub(crate) const ACL_METER: &str = "acl-logging";
 
 /// The path of the limits that routers name.
 pub(crate) fn copp() -> Str {
-    path::join(["zone", "common", "copp"])
+    CommonKey {}.path(["copp"])
 }
 
-pub(crate) fn rows(zone: &Zone) -> Vec<Planned> {
+fn rows(zone: &Zone) -> Vec<Planned> {
     let limiter = |protocol: &str| format!("{protocol}-rate-limiter");
     let copp_row = nb::Copp {
         name: "ovnkube-default".into(),
@@ -41,10 +74,8 @@ pub(crate) fn rows(zone: &Zone) -> Vec<Planned> {
         ..Default::default()
     };
     let global = nb::NbGlobal { name: zone.config().node.as_str().into(), ..Default::default() };
-    let mut rows = vec![
-        Planned::new(copp(), copp_row),
-        Planned::adopt(path::join(["zone", "common", "global"]), global),
-    ];
+    let mut rows =
+        vec![Planned::new(copp(), copp_row), Planned::adopt(CommonKey {}.path(["global"]), global)];
     rows.extend(LIMITED.into_iter().flat_map(|protocol| meter(&limiter(protocol), RATE)));
     rows.extend(meter(ACL_METER, LOG_RATE));
     rows
@@ -52,8 +83,8 @@ pub(crate) fn rows(zone: &Zone) -> Vec<Planned> {
 
 /// A meter and its one band, which cannot be without each other.
 fn meter(name: &str, rate: i64) -> [Planned; 2] {
-    let at = path::join(["zone", "common", "meter", name]);
-    let band_at = path::join(["zone", "common", "meter", name, "band"]);
+    let at = CommonKey {}.path(["meter", name]);
+    let band_at = CommonKey {}.path(["meter", name, "band"]);
     let band = nb::MeterBand { action: "drop".into(), rate, ..Default::default() };
     let meter = nb::Meter {
         name: name.into(),

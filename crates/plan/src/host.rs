@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use causeway_types::{Cidr, Mac, NetworkName, management_port_device};
-use causeway_zone::{Rendering, Zone};
+use causeway_zone::{Change, Rendering, Zone};
 use ipnet::IpNet;
 
 /// The bridge that ovn-controller keeps.
@@ -83,4 +83,9 @@ pub fn host(zone: &Zone) -> Result<HostPlan, String> {
     let routes = routes.collect();
     let link = HostLink { mac, mtu: net.mtu, addresses, ovs: Some(port) };
     Ok(HostPlan { links: BTreeMap::from([(device, link)]), routes })
+}
+
+/// Whether the host's plan may differ after a change.
+pub(crate) fn follows(change: &Change) -> bool {
+    matches!(change, Change::Everything | Change::Network(_))
 }

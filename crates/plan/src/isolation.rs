@@ -8,19 +8,55 @@ use std::net::IpAddr;
 
 use causeway_api::annotations::{OpenPort, Protocol};
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str, path};
-use causeway_types::hashed_name;
-use causeway_zone::Active;
+use causeway_ovn::{Plan, Planned, Str};
+use causeway_types::{NetworkName, hashed_name};
+use causeway_zone::{Active, Change, Subject, Zone};
 
 use crate::common::{Acl, port_group};
+use crate::network::of_network;
+use crate::room::{Kind, Room, SliceKey as _, Slices};
 
-/// The slice of all this.
-pub(crate) const SLICE: &str = "zone:isolation:";
+/// The locked default interface.
+pub(crate) static ROOM: Room<Zone> = Room { name: "isolation", kinds: &[&Isolation] };
+
+crate::slice_key! {
+    /// All of it.
+    struct IsolationKey, IsolationKeys {} at ["zone", "isolation"]
+}
+
+struct Isolation;
+
+impl Kind<Zone> for Isolation {
+    type Key = IsolationKey;
+
+    fn slices(&self, _zone: &Zone, _only: &IsolationKeys) -> Vec<IsolationKey> {
+        vec![IsolationKey {}]
+    }
+
+    fn plan(&self, zone: &Zone, _key: &IsolationKey) -> Plan {
+        of_network(zone, &NetworkName::default_network(), |scope| Ok(rows(scope.net)))
+    }
+
+    fn priority(&self) -> u8 {
+        0
+    }
+
+    fn blame(&self, zone: &Zone, _key: &IsolationKey) -> Vec<Subject> {
+        vec![Subject::Node(zone.config().node.clone())]
+    }
+
+    fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<IsolationKey>> {
+        match change {
+            Change::Network(name) if name.is_default() => vec![IsolationKey {}.into()],
+            _ => Vec::new(),
+        }
+    }
+}
 const DENY: i64 = 1000;
 const ALLOW: i64 = 1001;
 
 fn at(rest: &[&str]) -> Str {
-    path::join(["zone", "isolation"].into_iter().chain(rest.iter().copied()))
+    IsolationKey {}.path(rest)
 }
 
 /// The group of locked ports.
@@ -38,7 +74,7 @@ fn group_name() -> String {
 }
 
 /// The group and its ACLs. The node is known by the address of its management port.
-pub(crate) fn rows(default: &Active) -> Vec<Planned> {
+fn rows(default: &Active) -> Vec<Planned> {
     let host: Vec<IpAddr> = default.legs.iter().map(|leg| leg.management.addr()).collect();
     let group_row = port_group("default-network-controller", "UDNIsolation", "SecondaryPods");
     let (out, into) = (format!("inport == @{}", group_name()), format!("outport == @{}", group_name()));

@@ -1,24 +1,88 @@
-//! Plans: from the model to OVN rows and host configuration.
+//! Plans: from a zone's index to OVN rows and host configuration.
 //!
-//! Pure functions of a [`Zone`](causeway_zone::Zone). One module for each feature; [`Northbound`] and
-//! [`Southbound`] put them together as planners of the two databases. Nothing here looks at what a database has.
+//! Pure functions of a [`Zone`]. A feature is a room: a file or a folder, and one line in the list of its output below.
+//! Nothing here looks at what a database has.
 
-mod balancer;
+mod chassis;
 mod common;
 mod connect;
-mod gateway;
 pub mod host;
-mod interconnect;
 mod isolation;
-mod layer2;
-mod layer3;
-mod northbound;
-mod pods;
+mod network;
+pub mod room;
 mod row;
-mod scope;
 mod services;
-mod southbound;
+
+use causeway_zone::{Change, Changes, Subject, Zone};
 
 pub use connect::{OwnPort, own_ports};
-pub use northbound::Northbound;
-pub use southbound::Southbound;
+
+use room::{House, Room, World};
+
+/// The rooms of the northbound database. A new feature is one more line.
+pub static NORTHBOUND: &[&Room<Zone>] =
+    &[&common::ROOM, &isolation::ROOM, &network::ROOM, &connect::ROOM, &services::ROOM];
+
+/// The rooms of the southbound database.
+pub static SOUTHBOUND: &[&Room<Zone>] = &[&chassis::ROOM];
+
+impl World for Zone {
+    type Change = Change;
+    type Subject = Subject;
+
+    fn is_everything(change: &Change) -> bool {
+        *change == Change::Everything
+    }
+}
+
+/// The plan of a zone's northbound database.
+pub fn northbound(zone: &Zone) -> House<'_, Zone> {
+    House::new(zone, NORTHBOUND)
+}
+
+/// The plan of a zone's southbound database.
+pub fn southbound(zone: &Zone) -> House<'_, Zone> {
+    House::new(zone, SOUTHBOUND)
+}
+
+/// What is to be looked at in each output.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Dirty {
+    /// Prefixes in the northbound database; the empty one is everything.
+    pub northbound: Vec<String>,
+    /// The same in the southbound database.
+    pub southbound: Vec<String>,
+    /// Whether the host's plan may differ.
+    pub host: bool,
+}
+
+impl Dirty {
+    /// What follows from changes. The zone is as it is after them.
+    pub fn after(zone: &Zone, changes: &Changes) -> Self {
+        if changes.is_empty() {
+            return Self::default();
+        }
+        Self {
+            northbound: northbound(zone).dirty(changes).into_iter().collect(),
+            southbound: southbound(zone).dirty(changes).into_iter().collect(),
+            host: changes.iter().any(host::follows),
+        }
+    }
+
+    /// Everything.
+    pub fn everything() -> Self {
+        Self { northbound: vec![String::new()], southbound: vec![String::new()], host: true }
+    }
+
+    /// Whether there is nothing to look at.
+    pub fn is_empty(&self) -> bool {
+        self.northbound.is_empty() && self.southbound.is_empty() && !self.host
+    }
+
+    /// Adds what follows from other changes.
+    pub fn merge(&mut self, other: Self) {
+        self.northbound.extend(other.northbound);
+        self.southbound.extend(other.southbound);
+        self.host |= other.host;
+    }
+}

@@ -5,10 +5,13 @@ use std::net::IpAddr;
 
 use causeway_api::crd::Topology;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str, path};
+use causeway_ovn::{Planned, Str};
 use causeway_types::{Mac, NetworkName};
 use causeway_zone::Active;
 use ipnet::IpNet;
+
+use crate::network::CoreKey;
+use crate::room::SliceKey as _;
 
 /// Texts by key, as OVN has them.
 pub(crate) type Map = BTreeMap<Str, Str>;
@@ -25,21 +28,7 @@ pub(crate) fn set<T: ToString>(items: impl IntoIterator<Item = T>) -> BTreeSet<S
 
 /// The path of one of a network's own objects in this zone.
 pub(crate) fn core(network: &NetworkName, rest: &[&str]) -> Str {
-    part(network, "core", rest)
-}
-
-/// The path of an object that leads from a network out of the node.
-pub(crate) fn gateway(network: &NetworkName, rest: &[&str]) -> Str {
-    part(network, "gateway", rest)
-}
-
-fn part(network: &NetworkName, part: &str, rest: &[&str]) -> Str {
-    path::join(["network", network.as_str(), part].into_iter().chain(rest.iter().copied()))
-}
-
-/// The path of something of which there is one for each node.
-pub(crate) fn node(network: &NetworkName, node: &str, rest: &[&str]) -> Str {
-    path::join(["network", network.as_str(), "node", node].into_iter().chain(rest.iter().copied()))
+    CoreKey { network: network.clone() }.path(rest)
 }
 
 /// The switch of a network's pods here.

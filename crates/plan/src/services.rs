@@ -9,15 +9,109 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str, path};
+use causeway_ovn::{Plan, Planned, Str};
 use causeway_record::ObjectKey;
-use causeway_types::{Family, MasqueradeRole, NamespaceName, masquerade_address};
+use causeway_types::{Family, MasqueradeRole, NamespaceName, NetworkName, masquerade_address};
 use causeway_zone::{
-    Active, EndpointInfo, Protocol, Rendering, ServiceInfo, ServicePort, SliceInfo, Zone, paths,
+    Active, Change, EndpointInfo, Protocol, ServiceInfo, ServicePort, Serving, SliceInfo, Subject, Zone,
 };
 
+use crate::connect;
+use crate::network::{self, Result, Scope, is_rendered, of_network};
+use crate::room::{Kind, Room, SliceKey as _, Slices};
 use crate::row::{Map, map, role_ids, set, with};
-use crate::scope::{Result, Scope};
+
+/// Services.
+pub(crate) static ROOM: Room<Zone> = Room { name: "services", kinds: &[&Services] };
+
+crate::slice_key! {
+    /// A service on a network.
+    struct ServiceKey, ServiceKeys { namespace: NamespaceName, service: String, network: NetworkName } at ["service", _, _, _]
+}
+
+impl ServiceKey {
+    fn new(service: &ObjectKey, network: &NetworkName) -> Self {
+        Self { namespace: service.namespace.clone(), service: service.name.clone(), network: network.clone() }
+    }
+
+    fn service(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.clone(), name: self.service.clone() }
+    }
+}
+
+struct Services;
+
+impl Kind<Zone> for Services {
+    type Key = ServiceKey;
+
+    /// A network that cannot be rendered says so itself.
+    fn slices(&self, zone: &Zone, only: &ServiceKeys) -> Vec<ServiceKey> {
+        let services: Vec<ObjectKey> = match (&only.namespace, &only.service) {
+            (Some(namespace), Some(name)) => {
+                vec![ObjectKey { namespace: namespace.clone(), name: name.clone() }]
+            }
+            (Some(namespace), None) => zone.services_in(namespace).collect(),
+            (None, _) => zone.services().collect(),
+        };
+        let of = |key: &ObjectKey| -> Vec<ServiceKey> {
+            let networks = zone.service_networks(&key.namespace).into_iter();
+            let rendered = networks.filter(|network| is_rendered(zone, network));
+            rendered.map(|network| ServiceKey::new(key, network)).collect()
+        };
+        services.iter().flat_map(of).collect()
+    }
+
+    /// A service that is not on the network goes from it, also while the network cannot be rendered.
+    fn plan(&self, zone: &Zone, key: &ServiceKey) -> Plan {
+        let (name, key) = (&key.network, &key.service());
+        let Some(service) = zone.service(key) else { return Plan::Absent };
+        match zone.serving(&key.namespace, name) {
+            Serving::Yes => {}
+            Serving::No => return Plan::Absent,
+            Serving::Uncertain(reason) => return Plan::Hold(format!("service {key}: {reason}")),
+        }
+        // Connections of the network have its load balancers too.
+        if !name.is_default() && !zone.knows_connects() {
+            return Plan::Hold(format!("service {key}: not all ClusterNetworkConnects are known yet"));
+        }
+        of_network(zone, name, |scope| rows(zone, scope, key, service))
+    }
+
+    fn priority(&self) -> u8 {
+        45
+    }
+
+    /// A connection whose services are not all there is not as it was asked for either.
+    fn blame(&self, zone: &Zone, key: &ServiceKey) -> Vec<Subject> {
+        let connects = zone.service_connects(&key.network).map(|info| Subject::Connect(info.name.clone()));
+        [Subject::Service(key.service())].into_iter().chain(connects).collect()
+    }
+
+    fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<ServiceKey>> {
+        match change {
+            Change::Service(key) => vec![Slices::under(&ServiceKeys {
+                namespace: Some(key.namespace.clone()),
+                service: Some(key.name.clone()),
+                network: None,
+            })],
+            Change::Endpoints { service, network } => vec![ServiceKey::new(service, network).into()],
+            Change::Namespace(namespace) => services_in(zone, namespace).into_iter().collect(),
+            Change::Network(name) | Change::Offers(name) if name.is_default() => {
+                vec![Slices::under(&ServiceKeys::default())]
+            }
+            Change::Network(name) | Change::Offers(name) => {
+                let namespaces = zone.namespaces_of(name);
+                namespaces.iter().filter_map(|namespace| services_in(zone, namespace)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn services_in(zone: &Zone, namespace: &NamespaceName) -> Option<Slices<ServiceKey>> {
+    zone.services_in(namespace).next()?;
+    Some(Slices::under(&ServiceKeys { namespace: Some(namespace.clone()), ..ServiceKeys::default() }))
+}
 
 /// The longest affinity that Kubernetes has; OVN keeps none that long, so there the client's address chooses.
 const LONGEST_AFFINITY: u32 = 86_400;
@@ -43,12 +137,7 @@ struct Served<'a> {
 }
 
 /// The load balancers of a service on a network, one for each protocol and reach.
-pub(crate) fn rows(
-    zone: &Zone,
-    scope: &Scope<'_>,
-    key: &ObjectKey,
-    service: &ServiceInfo,
-) -> Result<Vec<Planned>> {
+fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, service: &ServiceInfo) -> Result<Vec<Planned>> {
     let slices = zone.endpoints(key, scope.name()).collect();
     let served = Served { zone, scope, key, service, slices };
     let mut balancers: BTreeMap<(Protocol, Reach), Vips> = BTreeMap::new();
@@ -123,15 +212,17 @@ impl Served<'_> {
             ..Default::default()
         };
         let own = Planned::new(self.at(&protocol.to_string(), word), row);
-        let connected =
-            self.zone.service_connects(self.scope.name()).map(|info| paths::connect_group(&info.name));
-        let groups = [paths::balancer_group(&group)].into_iter().chain(connected);
+        let connected = self.zone.service_connects(self.scope.name()).map(|info| {
+            let group = connect::GroupOfConnect(info.name.clone());
+            connect::GroupKey { group }.slice()
+        });
+        let own_group = network::GroupKey { group: network::GroupName(group) }.slice();
+        let groups = [own_group].into_iter().chain(connected);
         Ok(groups.fold(own, |row, group| row.within::<nb::LoadBalancerGroup>(&group, "load_balancer")))
     }
 
     fn at(&self, protocol: &str, reach: &str) -> Str {
-        let (key, network) = (self.key, self.scope.name().as_str());
-        path::join(["service", key.namespace.as_str(), &key.name, network, protocol, reach])
+        ServiceKey::new(self.key, self.scope.name()).path([protocol, reach])
     }
 
     fn options(&self) -> Result<Map> {
@@ -159,26 +250,4 @@ fn has_address(net: &Active, address: IpAddr) -> bool {
 
 fn list(targets: &BTreeSet<SocketAddr>) -> String {
     targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// The slices under a prefix that is wider than one of them. A network that cannot be rendered says so itself.
-pub(crate) fn slices(zone: &Zone, prefix: &str) -> Vec<String> {
-    let parts: Vec<&str> = prefix.split(':').collect();
-    match parts[..] {
-        ["service", namespace, name, ..] if parts.len() > 3 => match NamespaceName::new(namespace) {
-            Ok(namespace) => slices_of(zone, &ObjectKey { namespace, name: name.to_owned() }),
-            Err(_) => Vec::new(),
-        },
-        ["service", namespace, _] => match NamespaceName::new(namespace) {
-            Ok(namespace) => zone.services_in(&namespace).flat_map(|key| slices_of(zone, &key)).collect(),
-            Err(_) => Vec::new(),
-        },
-        _ => zone.services().flat_map(|key| slices_of(zone, &key)).collect(),
-    }
-}
-
-fn slices_of(zone: &Zone, key: &ObjectKey) -> Vec<String> {
-    let networks = zone.service_networks(&key.namespace).into_iter();
-    let rendered = networks.filter(|network| matches!(zone.rendering(network), Some(Rendering::Rendered(_))));
-    rendered.map(|network| paths::service_on(key, network)).collect()
 }

@@ -6,7 +6,7 @@ mod support;
 
 use causeway_ovn::{Plan, Planner, RowKey, generated::nb};
 use causeway_plan::host::{HostLink, HostPlan, HostRoute, OvsPort, host};
-use causeway_plan::{Northbound, Southbound};
+use causeway_plan::{northbound, southbound};
 use causeway_zone::{Render, Zone};
 use serde_json::json;
 use support::*;
@@ -27,7 +27,7 @@ fn green_zone(gateway: Option<&str>) -> Zone {
 }
 
 fn held(zone: &Zone, slice: &str) -> String {
-    match Northbound::new(zone).plan(slice) {
+    match northbound(zone).plan(slice) {
         Plan::Hold(reason) => reason,
         other => panic!("{slice} is not held: {other:?}"),
     }
@@ -46,7 +46,7 @@ fn a08_a_masquerade_subnet_that_is_too_small() {
         reason.starts_with("network cluster_udn_blue: ") && reason.contains("169.254.169.0/29"),
         "{reason}"
     );
-    assert!(matches!(Northbound::new(&zone).plan("network:default:core:"), Plan::Rows(_)));
+    assert!(matches!(northbound(&zone).plan("network:default:core:"), Plan::Rows(_)));
 }
 
 /// udn-ovn-cases A25.
@@ -72,8 +72,7 @@ fn a05_a_second_attachment_has_its_own_port() {
         ("ns1/blue/1", "secondary", &["10.20.0.6/24"], None),
     ];
     zone.apply_pod(&pod("ns1/web-0", "n1", twice));
-    let ports =
-        table(&Northbound::new(&zone), "network:cluster_udn_blue:pod:", "Logical_Switch_Port", &["name"]);
+    let ports = table(&northbound(&zone), "network:cluster_udn_blue:pod:", "Logical_Switch_Port", &["name"]);
     assert_eq!(ports, ["ns1.blue.1_ns1_web-0", "ns1.blue_ns1_web-0"]);
 }
 
@@ -81,7 +80,7 @@ fn a05_a_second_attachment_has_its_own_port() {
 #[test]
 fn b01_the_rows_of_a_layer3_network() {
     let zone = blue_zone(Some("shared"));
-    let plan = Northbound::new(&zone);
+    let plan = northbound(&zone);
     let own: Vec<_> = rows(&plan, "")
         .into_iter()
         .filter(|row| row.path.contains("cluster_udn_blue") && !row.path.contains(":node:"))
@@ -111,7 +110,7 @@ fn b01_the_rows_of_a_layer3_network() {
 #[test]
 fn b02_b04_b05_b07_b08_objects_of_a_layer3_network() {
     let zone = blue_zone(Some("shared"));
-    let plan = Northbound::new(&zone);
+    let plan = northbound(&zone);
     let get = |table: &str, name: &str, column: &str| text(&row(&plan, table, name), column);
     assert_eq!(
         get("Logical_Switch", "cluster_udn_blue_n1", "other_config"),
@@ -139,7 +138,7 @@ fn b02_b04_b05_b07_b08_objects_of_a_layer3_network() {
 fn b10_b11_c04_routes_of_the_cluster_router() {
     let zone = blue_zone(Some("shared"));
     let columns = ["ip_prefix", "policy", "nexthop", "output_port"];
-    let all = rows(&Northbound::new(&zone), BLUE);
+    let all = rows(&northbound(&zone), BLUE);
     let router = RowKey::of::<nb::LogicalRouter>("network:cluster_udn_blue:core:router");
     let of_router = |row: &&causeway_ovn::Planned| {
         row.meta.name == "Logical_Router_Static_Route" && row.edges.iter().any(|edge| edge.parent == router)
@@ -159,14 +158,14 @@ fn b10_b11_c04_routes_of_the_cluster_router() {
         ]
     );
     let remote = table(
-        &Northbound::new(&zone),
+        &northbound(&zone),
         "network:cluster_udn_blue:node:n2:",
         "Logical_Router_Static_Route",
         &["external_ids"],
     );
     assert!(remote.iter().all(|ids| ids.contains("ic-node=n2")), "{remote:?}");
     let service = table(
-        &Northbound::new(&zone),
+        &northbound(&zone),
         "network:cluster_udn_blue:gateway:service:",
         "Logical_Router_Static_Route",
         &["external_ids"],
@@ -178,7 +177,7 @@ fn b10_b11_c04_routes_of_the_cluster_router() {
 #[test]
 fn b13_b14_nat_and_policies() {
     let zone = blue_zone(Some("shared"));
-    let plan = Northbound::new(&zone);
+    let plan = northbound(&zone);
     assert_eq!(
         table(&plan, BLUE, "NAT", &["logical_ip", "external_ip", "logical_port", "match"]),
         [
@@ -204,9 +203,9 @@ fn b17_another_address_of_the_node() {
     let mut after = blue_zone(Some("shared"));
     let moved = with_gateway(node("n1", 2), Ip::V4, "shared").annotations["k8s.ovn.org/l3-gateway-config"]
         .replace("172.18.0.2/16", "172.18.0.9/16");
-    let dirty = after.apply_node(&annotate(node("n1", 2), "l3-gateway-config", &moved));
+    let dirty = after.apply_node(&annotate(node("n1", 2), "l3-gateway-config", &moved)).on(&after);
     assert_eq!(dirty.northbound, [""]);
-    let (old, new) = (rows(&Northbound::new(&before), BLUE), rows(&Northbound::new(&after), BLUE));
+    let (old, new) = (rows(&northbound(&before), BLUE), rows(&northbound(&after), BLUE));
     let changed: Vec<&str> =
         new.iter().filter(|row| !old.contains(row)).map(|row| row.path.as_str()).collect();
     assert_eq!(
@@ -230,9 +229,9 @@ fn b19_b20_a_node_that_is_not_ready() {
         assert!(held(&zone, "network:cluster_udn_blue:core:").contains("n1"));
         assert!(held(&zone, "network:cluster_udn_blue:pod:ns1:web-0:").contains("n1"));
         assert!(host(&zone).unwrap_err().contains("n1"));
-        let dirty = zone.apply_node(&node("n1", 2));
+        let dirty = zone.apply_node(&node("n1", 2)).on(&zone);
         assert!(dirty.host && dirty.northbound == [""], "{dirty:?}");
-        assert!(!rows(&Northbound::new(&zone), BLUE).is_empty());
+        assert!(!rows(&northbound(&zone), BLUE).is_empty());
     }
 }
 
@@ -242,12 +241,12 @@ fn b22_dual_stack() {
     let dual = cluster(Ip::Dual, Some("shared"));
     let (four, six) = (cluster(Ip::V4, Some("shared")), cluster(Ip::V6, Some("shared")));
     let count = |zone: &Zone, kind: &str| {
-        rows(&Northbound::new(zone), BLUE).iter().filter(|row| row.meta.name == kind).count()
+        rows(&northbound(zone), BLUE).iter().filter(|row| row.meta.name == kind).count()
     };
     for kind in ["Logical_Router_Static_Route", "NAT", "Logical_Router_Policy"] {
         assert_eq!(count(&dual, kind), count(&four, kind) + count(&six, kind), "{kind}");
     }
-    let ports = |zone: &Zone| table(&Northbound::new(zone), BLUE, "Logical_Router_Port", &["name", "mac"]);
+    let ports = |zone: &Zone| table(&northbound(zone), BLUE, "Logical_Router_Port", &["name", "mac"]);
     assert_eq!(ports(&dual), ports(&four));
 }
 
@@ -255,7 +254,7 @@ fn b22_dual_stack() {
 #[test]
 fn b25_b26_local_gateway() {
     let (shared, local) = (blue_zone(Some("shared")), blue_zone(Some("local")));
-    let (old, new) = (rows(&Northbound::new(&shared), BLUE), rows(&Northbound::new(&local), BLUE));
+    let (old, new) = (rows(&northbound(&shared), BLUE), rows(&northbound(&local), BLUE));
     let changed: Vec<&str> =
         new.iter().filter(|row| !old.contains(row)).map(|row| row.path.as_str()).collect();
     assert_eq!(
@@ -274,7 +273,7 @@ fn b25_b26_local_gateway() {
             "network:cluster_udn_blue:gateway:service:10.96.0.10"
         ]
     );
-    let router = row(&Northbound::new(&local), "Logical_Router", "cluster_udn_blue_ovn_cluster_router");
+    let router = row(&northbound(&local), "Logical_Router", "cluster_udn_blue_ovn_cluster_router");
     assert!(text(&router, "options").contains("ct-commit-all=true"));
 }
 
@@ -283,13 +282,13 @@ fn b25_b26_local_gateway() {
 fn c01_c08_chassis_of_other_nodes() {
     let mut zone = two_nodes(Ip::V4, None);
     let chassis =
-        |zone: &Zone| table(&Southbound::new(zone), "", "Chassis", &["name", "hostname", "other_config"]);
+        |zone: &Zone| table(&southbound(zone), "", "Chassis", &["name", "hostname", "other_config"]);
     let encaps =
-        |zone: &Zone| table(&Southbound::new(zone), "", "Encap", &["chassis_name", "type", "ip", "options"]);
+        |zone: &Zone| table(&southbound(zone), "", "Encap", &["chassis_name", "type", "ip", "options"]);
     assert_eq!(chassis(&zone), ["c-2 | n2 | is-remote=true"]);
     assert_eq!(encaps(&zone), ["c-2 | geneve | 172.18.0.3 | csum=true"]);
-    let dirty = zone.apply_node(&annotate(node("n2", 3), "node-chassis-id", "c-new"));
-    assert_eq!(dirty.southbound, [""]);
+    let dirty = zone.apply_node(&annotate(node("n2", 3), "node-chassis-id", "c-new")).on(&zone);
+    assert_eq!(dirty.southbound, ["chassis:n2"]);
     assert_eq!(dirty.northbound, ["network:default:node:n2:"]);
     assert_eq!(chassis(&zone), ["c-new | n2 | is-remote=true"]);
     zone.apply_node(&annotate(node("n2", 3), "node-encap-ips", "[\"172.18.0.3\",\"172.19.0.3\"]"));
@@ -305,25 +304,21 @@ fn nobody_takes_another_nodes_place() {
     zone.apply_node(&annotate(node("a", 4), "node-chassis-id", "c-1"));
     zone.apply_node(&annotate(node("b", 5), "node-encap-ips", "[\"172.18.0.3\"]"));
     zone.apply_node(&node("z", 3));
-    assert_eq!(table(&Southbound::new(&zone), "", "Chassis", &["hostname"]), ["n2"]);
+    assert_eq!(table(&southbound(&zone), "", "Chassis", &["hostname"]), ["n2"]);
     assert_eq!(zone.here().unwrap().chassis, "c-1");
     for node in ["a", "b", "z"] {
         assert!(held(&zone, &format!("network:default:node:{node}:")).contains(" of node n"));
     }
     assert_eq!(zone.problems().len(), 3);
     zone.delete_node(&node_name("n2"));
-    assert_eq!(
-        table(&Southbound::new(&zone), "", "Chassis", &["hostname"]),
-        ["z"],
-        "b has an address of z now"
-    );
+    assert_eq!(table(&southbound(&zone), "", "Chassis", &["hostname"]), ["z"], "b has an address of z now");
 }
 
 /// udn-ovn-cases C05.
 #[test]
 fn c05_this_nodes_place_on_the_transit_switch() {
     let zone = blue_zone(None);
-    let plan = Northbound::new(&zone);
+    let plan = northbound(&zone);
     let port = row(&plan, "Logical_Switch_Port", "cluster_udn_blue_tstor-n1");
     assert_eq!(text(&port, "type"), "router");
     assert_eq!(text(&port, "options"), "requested-tnl-key=2, router-port=cluster_udn_blue_rtots-n1");
@@ -335,7 +330,7 @@ fn c05_this_nodes_place_on_the_transit_switch() {
 #[test]
 fn d01_d02_d04_d05_objects_of_a_layer2_network() {
     let zone = green_zone(None);
-    let plan = Northbound::new(&zone);
+    let plan = northbound(&zone);
     let switch = text(&row(&plan, "Logical_Switch", "cluster_udn_green_ovn_layer2_switch"), "other_config");
     assert!(switch.contains("interconn-ts=cluster_udn_green_ovn_layer2_switch"), "{switch}");
     assert!(switch.contains("requested-tnl-key=16711688"), "{switch}");
@@ -369,20 +364,20 @@ fn d01_d02_d04_d05_objects_of_a_layer2_network() {
 fn layer2_networks_take_each_nodes_topology() {
     let mut zone = green_zone(None);
     let slice = "network:cluster_udn_green:node:n2:";
-    assert_eq!(rows(&Northbound::new(&zone), slice).len(), 2);
+    assert_eq!(rows(&northbound(&zone), slice).len(), 2);
     zone.apply_node(&annotate(node("n2", 3), "layer2-topology-version", "2"));
-    assert_eq!(rows(&Northbound::new(&zone), slice).len(), 2, "what it said before counts");
+    assert_eq!(rows(&northbound(&zone), slice).len(), 2, "what it said before counts");
     zone.apply_node(&annotate(node("n2", 3), "layer2-topology-version", "1.0"));
-    assert!(rows(&Northbound::new(&zone), slice).is_empty());
+    assert!(rows(&northbound(&zone), slice).is_empty());
     zone.apply_node(&annotate(node("n2", 3), "layer2-topology-version", "2.0"));
-    assert_eq!(rows(&Northbound::new(&zone), slice).len(), 2);
+    assert_eq!(rows(&northbound(&zone), slice).len(), 2);
 }
 
 /// udn-ovn-cases D07, D08, D10.
 #[test]
 fn d07_d08_d10_routes_nat_and_policies_of_a_layer2_network() {
     let zone = green_zone(Some("shared"));
-    let plan = Northbound::new(&zone);
+    let plan = northbound(&zone);
     let gateway = RowKey::of::<nb::LogicalRouter>("network:cluster_udn_green:core:gateway-router");
     let mut routes: Vec<String> = rows(&plan, GREEN)
         .iter()
@@ -420,9 +415,9 @@ fn d11_tunnel_keys_that_cannot_be() {
         broken.annotations.insert("k8s.ovn.org/tunnel-keys".into(), keys.into());
         zone.apply_nad(&broken);
         assert!(held(&zone, "network:cluster_udn_green:core:").contains("unnel"), "{keys}");
-        let dirty = zone.apply_nad(&green(Ip::V4));
-        assert!(dirty.northbound.contains(&GREEN.to_owned()));
-        assert!(!rows(&Northbound::new(&zone), GREEN).is_empty());
+        let dirty = zone.apply_nad(&green(Ip::V4)).on(&zone);
+        assert!(dirty.northbound.contains(&format!("{GREEN}core:")));
+        assert!(!rows(&northbound(&zone), GREEN).is_empty());
     }
 }
 
@@ -432,11 +427,11 @@ fn d13_d14_d16_pods_of_a_layer2_network() {
     let mut zone = green_zone(None);
     let columns = ["name", "type", "options", "addresses", "port_security"];
     let ports = |zone: &Zone| {
-        table(&Northbound::new(zone), "network:cluster_udn_green:pod:", "Logical_Switch_Port", &columns)
+        table(&northbound(zone), "network:cluster_udn_green:pod:", "Logical_Switch_Port", &columns)
     };
     assert!(zone.apply_pod(&bare_pod("ns2/far", "n2")).is_empty(), "before its annotation");
     assert!(ports(&zone).is_empty());
-    let dirty = zone.apply_pod(&vm("far", "n2", 9, Ip::V4));
+    let dirty = zone.apply_pod(&vm("far", "n2", 9, Ip::V4)).on(&zone);
     assert_eq!(dirty.northbound, ["network:cluster_udn_green:pod:ns2:far:"]);
     zone.apply_pod(&vm("vm", "n1", 8, Ip::V4));
     let (far, near) = ("0a:58:cb:cb:00:09 203.203.0.9", "0a:58:cb:cb:00:08 203.203.0.8");
@@ -462,7 +457,7 @@ fn d20_a_gateway_of_the_users_choice() {
         "defaultGatewayIPs": "203.203.0.254", "infrastructureSubnets": "203.203.0.248/29",
     });
     zone.apply_nad(&nad("ns2/green", "cluster_udn_green", 5, config));
-    let plan = Northbound::new(&zone);
+    let plan = northbound(&zone);
     let port = row(&plan, "Logical_Router_Port", "trtos-cluster_udn_green_ovn_layer2_switch");
     assert_eq!([text(&port, "networks"), text(&port, "mac")], ["203.203.0.254/16", "0a:58:cb:cb:00:fe"]);
     let management = row(&plan, "Logical_Switch_Port", "k8s-cluster_udn_green_n1");
@@ -473,7 +468,7 @@ fn d20_a_gateway_of_the_users_choice() {
 #[test]
 fn e01_e02_locked_ports() {
     let zone = cluster(Ip::V4, None);
-    let plan = Northbound::new(&zone);
+    let plan = northbound(&zone);
     let acls = table(&plan, "zone:isolation:", "ACL", &["tier", "priority", "direction", "action", "match"]);
     let pg = "a8747502060113802905";
     assert_eq!(
@@ -502,13 +497,13 @@ fn e01_e02_locked_ports() {
 fn e04_e05_open_ports() {
     let mut zone = cluster(Ip::V4, None);
     let slice = "network:default:pod:ns1:web-0:";
-    let acls = |zone: &Zone| table(&Northbound::new(zone), slice, "ACL", &["action", "match"]);
+    let acls = |zone: &Zone| table(&northbound(zone), slice, "ACL", &["action", "match"]);
     let mut pod = web(Ip::V4);
     let open = |pod: &mut causeway_record::Pod, text: &str| {
         pod.annotations.insert("k8s.ovn.org/open-default-ports".into(), text.into());
     };
     open(&mut pod, "- protocol: tcp\n  port: 80\n- protocol: icmp\n");
-    assert!(zone.apply_pod(&pod).northbound.contains(&slice.to_owned()));
+    assert!(zone.apply_pod(&pod).on(&zone).northbound.contains(&slice.to_owned()));
     assert_eq!(
         acls(&zone),
         [
@@ -520,7 +515,7 @@ fn e04_e05_open_ports() {
     zone.apply_pod(&pod);
     assert!(acls(&zone).is_empty());
     assert_eq!(zone.problems().len(), 1, "it is reported");
-    let port = row(&Northbound::new(&zone), "Logical_Switch_Port", "ns1_web-0");
+    let port = row(&northbound(&zone), "Logical_Switch_Port", "ns1_web-0");
     assert_eq!(port.guards.len(), 2, "the pod has its port, locked as before");
     zone.apply_pod(&web(Ip::V4));
     assert!(zone.problems().is_empty() && acls(&zone).is_empty());
@@ -536,20 +531,20 @@ fn l02_events_among_a_thousand_networks() {
         crowded.apply_nad(&numbered(id + 1, "layer3"));
     }
     crowded.apply_nad(&blue(Ip::V4));
-    let alone = zone.apply_pod(&web(Ip::V4));
+    let alone = zone.apply_pod(&web(Ip::V4)).on(&zone);
     assert_eq!(
         alone.northbound,
-        ["network:default:pod:ns1:web-0:", "network:cluster_udn_blue:pod:ns1:web-0:"]
+        ["network:cluster_udn_blue:pod:ns1:web-0:", "network:default:pod:ns1:web-0:"]
     );
-    assert_eq!(crowded.apply_pod(&web(Ip::V4)), alone);
-    let plan = Northbound::new(&crowded);
+    assert_eq!(crowded.apply_pod(&web(Ip::V4)).on(&crowded), alone);
+    let plan = northbound(&crowded);
     for prefix in &alone.northbound {
         assert_eq!(plan.slices(prefix), [prefix.as_str()]);
     }
     assert_eq!(
-        crowded.delete_nad(&blue(Ip::V4).key).northbound.len(),
-        7,
-        "five of the network, two of its pod"
+        crowded.delete_nad(&blue(Ip::V4).key).on(&crowded).northbound.len(),
+        10,
+        "core, gateway, nodes, pods, bindings, three groups, and the pod on two networks"
     );
 }
 
@@ -568,28 +563,28 @@ fn l10_networks_only_where_they_are_used() {
         "what an earlier run has made stays for the grace period"
     );
     zone.tick(0);
-    assert_eq!(zone.tick(120_000).northbound, [""]);
-    assert_eq!(Northbound::new(&zone).plan(core), Plan::Absent);
+    assert_eq!(zone.tick(120_000).on(&zone).northbound, [""]);
+    assert_eq!(northbound(&zone).plan(core), Plan::Absent);
 
-    let used = zone.apply_pod(&web(Ip::V4)).northbound;
-    assert!(used.contains(&BLUE.to_owned()), "{used:?}");
-    assert!(!rows(&Northbound::new(&zone), core).is_empty());
+    let used = zone.apply_pod(&web(Ip::V4)).on(&zone).northbound;
+    assert!(used.contains(&core.to_owned()), "{used:?}");
+    assert!(!rows(&northbound(&zone), core).is_empty());
     let there = "network:cluster_udn_blue:node:n2:";
-    assert_eq!(Northbound::new(&zone).plan(there), Plan::Absent, "n2 has no pod of it");
+    assert_eq!(northbound(&zone).plan(there), Plan::Absent, "n2 has no pod of it");
     let far = pod("ns1/far", "n2", &[("ns1/blue", "primary", &["10.20.1.5/24"], None)]);
-    assert_eq!(zone.apply_pod(&far).northbound, [there, "network:cluster_udn_blue:pod:ns1:far:"]);
-    assert_eq!(rows(&Northbound::new(&zone), there).len(), 3);
+    assert_eq!(zone.apply_pod(&far).on(&zone).northbound, [there, "network:cluster_udn_blue:pod:ns1:far:"]);
+    assert_eq!(rows(&northbound(&zone), there).len(), 3);
 
     zone.delete_pod(&web(Ip::V4).key);
     assert!(zone.tick(130_000).is_empty());
-    assert!(!rows(&Northbound::new(&zone), core).is_empty(), "the grace period runs");
+    assert!(!rows(&northbound(&zone), core).is_empty(), "the grace period runs");
     zone.apply_pod(&web(Ip::V4));
     assert!(zone.tick(260_000).is_empty(), "a new pod has ended it");
     zone.delete_pod(&web(Ip::V4).key);
     zone.tick(260_000);
     assert_eq!(zone.deadline(), Some(380_000));
-    assert!(zone.tick(380_000).northbound.contains(&BLUE.to_owned()));
-    assert_eq!(Northbound::new(&zone).plan(core), Plan::Absent);
+    assert!(zone.tick(380_000).on(&zone).northbound.contains(&core.to_owned()));
+    assert_eq!(northbound(&zone).plan(core), Plan::Absent);
 }
 
 #[test]
@@ -621,7 +616,7 @@ fn a_pod_cannot_take_the_name_of_the_nodes_way_out() {
     zone.apply_pod(&pod("breth0/n1", "n1", &[("default", "primary", &["10.244.0.9/24"], None)]));
     assert!(held(&zone, "network:default:pod:breth0:n1:").contains("breth0_n1"));
     let out = table(
-        &Northbound::new(&zone),
+        &northbound(&zone),
         "network:default:gateway:localnet",
         "Logical_Switch_Port",
         &["name", "type"],

@@ -6,7 +6,7 @@ mod support;
 use causeway_ovn::declare::Phase;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planner, RowKey};
-use causeway_plan::{Northbound, OwnPort, own_ports};
+use causeway_plan::{OwnPort, northbound, own_ports};
 use causeway_record::Connect;
 use causeway_types::PortKey;
 use causeway_zone::{Reason, Render, Subject, Zone};
@@ -25,7 +25,7 @@ fn islands(ip: Ip) -> Zone {
 }
 
 fn count(zone: &Zone, name: &str) -> usize {
-    table(&Northbound::new(zone), ROAD, name, &["name"]).len()
+    table(&northbound(zone), ROAD, name, &["name"]).len()
 }
 
 /// Routers, ports, routes, policies.
@@ -35,14 +35,14 @@ fn counts(zone: &Zone) -> [usize; 4] {
 }
 
 fn held(zone: &Zone, slice: &str) -> String {
-    match Northbound::new(zone).plan(slice) {
+    match northbound(zone).plan(slice) {
         Plan::Hold(reason) => reason,
         other => panic!("{slice} is not held: {other:?}"),
     }
 }
 
 fn is_absent(zone: &Zone, slice: &str) -> bool {
-    Northbound::new(zone).plan(slice) == Plan::Absent
+    northbound(zone).plan(slice) == Plan::Absent
 }
 
 /// What the report says of `road`: reasons and messages.
@@ -58,7 +58,7 @@ fn q01_q05_q07_the_router() {
     let mut zone = islands(Ip::V4);
     let blue = connect("blue", "transit", Ip::V4, &[]);
     zone.apply_connect(&blue);
-    let router = row(&Northbound::new(&zone), "Logical_Router", "connect-router-blue");
+    let router = row(&northbound(&zone), "Logical_Router", "connect-router-blue");
     assert_eq!(router.uuid.to_string(), "72c4a754-35f4-5265-9a62-cdfa5ae3e3f3");
     assert_eq!(text(&router, "options"), "requested-tnl-key=16715790");
     let keyless = with_annotation(blue.clone(), "connect-router-tunnel-key", None);
@@ -67,7 +67,7 @@ fn q01_q05_q07_the_router() {
     zone.apply_connect(&with_annotation(blue.clone(), "connect-topology", None));
     assert!(is_absent(&zone, "cnc:blue:router"));
     zone.apply_connect(&Connect { deleting: true, ..blue });
-    assert_eq!((zone.connects().count(), rows(&Northbound::new(&zone), "cnc:").len()), (0, 0));
+    assert_eq!((zone.connects().count(), rows(&northbound(&zone), "cnc:").len()), (0, 0));
 }
 
 /// cnc-cases Q02, R01, R02, R04, R10, K02, K11: ports of this node have their other end here, ports of other nodes are
@@ -77,8 +77,7 @@ fn q02_r01_r02_r04_r10_k02_k11_ports_of_layer3_networks() {
     let mut zone = islands(Ip::V4);
     zone.apply_node(&node("n3", 4));
     zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]));
-    let ports =
-        table(&Northbound::new(&zone), "cnc:road:link:cluster_udn_blue:", "Logical_Router_Port", &PORT);
+    let ports = table(&northbound(&zone), "cnc:road:link:cluster_udn_blue:", "Logical_Router_Port", &PORT);
     let expected = [
         "cluster_udn_blue-n1-to-road | 192.168.0.5/31 | 0a:58:c0:a8:00:05 |  | road-to-cluster_udn_blue-n1",
         "road-to-cluster_udn_blue-n1 | 192.168.0.4/31 | 0a:58:c0:a8:00:04 | requested-tnl-key=3 | cluster_udn_blue-n1-to-road",
@@ -116,7 +115,7 @@ fn k10_r07_q14_layer2_networks_come_and_go() {
         Some(slice),
     ));
     let ports =
-        table(&Northbound::new(&zone), "cnc:road:network:cluster_udn_green:", "Logical_Router_Port", &PORT);
+        table(&northbound(&zone), "cnc:road:network:cluster_udn_green:", "Logical_Router_Port", &PORT);
     let expected = [
         "cluster_udn_green-to-road | 192.168.4.3/31 | 0a:58:c0:a8:04:03 |  | road-to-cluster_udn_green",
         "road-to-cluster_udn_green | 192.168.4.2/31 | 0a:58:c0:a8:04:02 | requested-tnl-key=514 | cluster_udn_green-to-road",
@@ -140,7 +139,7 @@ fn q08_q10_q11_s05_s07_how_many_rows() {
         zone.apply_connect(&connect("road", "compact", ip, &COLOURS));
         assert_eq!(counts(&zone), [1, 6, 3 * families, 3 * families], "{ip:?}");
         zone.delete_connect(&connect_name("road"));
-        assert_eq!(rows(&Northbound::new(&zone), "cnc:").len(), 0);
+        assert_eq!(rows(&northbound(&zone), "cnc:").len(), 0);
     }
 }
 
@@ -151,7 +150,7 @@ fn s01_s02_q13_policies_follow_the_targets_subnets() {
     zone.apply_connect(&connect("road", "transit", Ip::Dual, &["layer3_1", "layer3_2"]));
     let slice = "cnc:road:policy:cluster_udn_blue:cluster_udn_orange:";
     let columns = ["priority", "action", "match", "nexthops"];
-    let policies = |zone: &Zone| table(&Northbound::new(zone), slice, "Logical_Router_Policy", &columns);
+    let policies = |zone: &Zone| table(&northbound(zone), slice, "Logical_Router_Policy", &columns);
     let expected = [
         "9001 | reroute | inport == \"rtos-cluster_udn_blue_n1\" && ip4.dst == 10.30.0.0/16 | 192.168.0.4",
         "9001 | reroute | inport == \"rtos-cluster_udn_blue_n1\" && ip6.dst == fd30::/48 | fd01::4",
@@ -160,12 +159,12 @@ fn s01_s02_q13_policies_follow_the_targets_subnets() {
     let subnets = "10.30.0.0/16/24,fd30::/48/64,10.31.0.0/16/24";
     let orange =
         nad("ns4/orange", "cluster_udn_orange", 2, json!({"topology": "layer3", "subnets": subnets}));
-    let dirty = zone.apply_nad(&orange);
+    let dirty = zone.apply_nad(&orange).on(&zone);
     assert!(dirty.northbound.iter().any(|prefix| prefix == slice), "{dirty:?}");
     let both = "(ip4.dst == 10.30.0.0/16 || ip4.dst == 10.31.0.0/16)";
     assert!(policies(&zone)[0].contains(both), "{:?}", policies(&zone));
     let router = RowKey::of::<nb::LogicalRouter>("network:cluster_udn_blue:core:router");
-    assert!(rows(&Northbound::new(&zone), slice).iter().all(|row| row.edges[0].parent == router));
+    assert!(rows(&northbound(&zone), slice).iter().all(|row| row.edges[0].parent == router));
 }
 
 /// cnc-cases S04, S05: networks of different families meet in those that both have, and not at all without any.
@@ -176,7 +175,7 @@ fn s04_s05_mixed_families() {
     zone.apply_nad(&layer3("orange", 2, Ip::Dual));
     zone.apply_nad(&layer3("red", 3, Ip::V6));
     zone.apply_connect(&connect("road", "transit", Ip::Dual, &["layer3_1", "layer3_2", "layer3_3"]));
-    let plan = Northbound::new(&zone);
+    let plan = northbound(&zone);
     let policies = table(&plan, ROAD, "Logical_Router_Policy", &["match"]);
     let between = |from: &str, field: &str| {
         policies.iter().filter(|text| text.contains(from) && text.contains(field)).count()
@@ -208,7 +207,7 @@ fn r08_s10_s11_only_where_networks_are_used() {
     };
     zone.apply_pod(&own("here", "n1"));
     assert_eq!(counts(&zone), [1, 4, 2, 2], "a use of one is a use of the other");
-    let dirty = zone.apply_pod(&own("there", "n2"));
+    let dirty = zone.apply_pod(&own("there", "n2")).on(&zone);
     assert!(dirty.northbound.contains(&"cnc:road:link:cluster_udn_orange:n2:".to_owned()), "{dirty:?}");
     assert_eq!(counts(&zone), [1, 6, 4, 2]);
     zone.delete_pod(&key("ns3", "there"));
@@ -229,7 +228,7 @@ fn r11_r13_nodes_that_are_not_ready() {
         let problem = "ClusterNetworkConnect road: node n3 has no id or no chassis yet".to_owned();
         assert_eq!(said(&zone), [(Reason::NodeNotReady, problem)]);
     }
-    let dirty = zone.apply_node(&node("n3", 4));
+    let dirty = zone.apply_node(&node("n3", 4)).on(&zone);
     let links: Vec<&String> = dirty.northbound.iter().filter(|prefix| prefix.starts_with("cnc:")).collect();
     assert_eq!(links, ["cnc:road:link:cluster_udn_blue:n3:", "cnc:road:link:cluster_udn_orange:n3:"]);
     assert_eq!((counts(&zone), said(&zone)), ([1, 8, 6, 2], vec![]));
@@ -244,7 +243,7 @@ fn k07_a_node_beyond_the_block() {
     zone.apply_node(&node("n128", 128));
     zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]));
     let last = table(
-        &Northbound::new(&zone),
+        &northbound(&zone),
         "cnc:road:link:cluster_udn_blue:n127:",
         "Logical_Router_Port",
         &["networks"],
@@ -292,7 +291,7 @@ fn networks_that_are_not_ready() {
         held(&zone, "cnc:road:policy:cluster_udn_blue:cluster_udn_orange:").contains("cluster_udn_orange")
     );
     let others = ["cnc:road:link:cluster_udn_red:n1:", "cnc:road:policy:cluster_udn_blue:cluster_udn_red:"];
-    assert!(others.iter().all(|slice| matches!(Northbound::new(&zone).plan(slice), Plan::Rows(_))));
+    assert!(others.iter().all(|slice| matches!(northbound(&zone).plan(slice), Plan::Rows(_))));
 }
 
 /// cnc-cases B8, V10: what is not in the annotation goes, whatever else is wrong.
@@ -335,8 +334,8 @@ fn p04_a_network_that_claims_addresses_of_others() {
         zone.apply_nad(&layer3("red", 3, Ip::V4));
         zone.apply_connect(&connect("road", topology, Ip::V4, &["layer3_1", "layer3_2", "layer3_3"]));
         let grown = json!({"topology": "layer3", "subnets": "10.20.0.0/16/24,10.30.128.0/17/24"});
-        let dirty = zone.apply_nad(&nad("ns3/blue", "cluster_udn_blue", 1, grown));
-        assert!(dirty.northbound.contains(&ROAD.to_owned()), "{dirty:?}");
+        let dirty = zone.apply_nad(&nad("ns3/blue", "cluster_udn_blue", 1, grown)).on(&zone);
+        assert!(dirty.northbound.contains(&format!("{ROAD}router")), "{dirty:?}");
         for slice in slices {
             held(&zone, &format!("{ROAD}{slice}"));
         }
@@ -359,7 +358,7 @@ fn v11_two_networks_in_one_place() {
         "network-subnets",
         Some(places),
     ));
-    assert!(matches!(Northbound::new(&zone).plan("cnc:road:link:cluster_udn_blue:n1:"), Plan::Rows(_)));
+    assert!(matches!(northbound(&zone).plan("cnc:road:link:cluster_udn_blue:n1:"), Plan::Rows(_)));
     for slice in ["cnc:road:link:cluster_udn_orange:n1:", "cnc:road:network:cluster_udn_green:"] {
         assert!(held(&zone, slice).contains("another network has the same block or slice"));
     }
@@ -396,7 +395,7 @@ fn annotations_that_cannot_be_read() {
 fn both_is_transit_and_compact_at_once() {
     let rows_of = |topology: &str| {
         let zone = connected(Ip::Dual, topology);
-        rows(&Northbound::new(&zone), ROAD)
+        rows(&northbound(&zone), ROAD)
     };
     let [transit, both, compact] = ["transit", "both", "compact"].map(rows_of);
     let in_both = |path: &str| both.iter().find(|row| row.path == path);
@@ -429,12 +428,12 @@ fn networks_with_different_mtus() {
     zone.apply_connect(&connect("road", "compact", Ip::V4, &["layer3_1", "layer3_2"]));
     let options = |zone: &Zone| {
         let ports = ["road-to-cluster_udn_blue", "road-to-cluster_udn_orange"];
-        ports.map(|name| text(&row(&Northbound::new(zone), "Logical_Router_Port", name), "options"))
+        ports.map(|name| text(&row(&northbound(zone), "Logical_Router_Port", name), "options"))
     };
     assert_eq!(options(&zone), ["route_table=compact"; 2]);
     let small = json!({"topology": "layer3", "subnets": "10.30.0.0/16/24", "mtu": 1300});
-    let dirty = zone.apply_nad(&nad("ns4/orange", "cluster_udn_orange", 2, small));
-    assert!(dirty.northbound.contains(&ROAD.to_owned()), "{dirty:?}");
+    let dirty = zone.apply_nad(&nad("ns4/orange", "cluster_udn_orange", 2, small)).on(&zone);
+    assert!(dirty.northbound.contains(&format!("{ROAD}router")), "{dirty:?}");
     assert_eq!(options(&zone), ["route_table=compact", "gateway_mtu=1300, route_table=compact"]);
     zone.apply_node(&annotate(node("n1", 2), "gateway-mtu-support", "false"));
     assert_eq!(options(&zone), ["route_table=compact"; 2]);
@@ -443,21 +442,21 @@ fn networks_with_different_mtus() {
 /// cnc-cases V07, V08, X16: an event touches what follows from it, and nothing else.
 #[test]
 fn v07_v08_x16_what_events_make_dirty() {
-    let about = |dirty: causeway_zone::Dirty| -> Vec<String> {
+    let about = |dirty: causeway_plan::Dirty| -> Vec<String> {
         dirty.northbound.into_iter().filter(|prefix| prefix.starts_with("cnc:")).collect()
     };
     for (topology, links) in [("transit", 2), ("both", 2), ("compact", 0)] {
         let mut zone = connected(Ip::V4, topology);
         zone.apply_nad(&layer2("lime", 6, Ip::V4));
         zone.apply_connect(&connect("second", topology, Ip::V4, &["layer2_6"]));
-        assert_eq!(about(zone.apply_nad(&layer3("red", 3, Ip::V4))), Vec::<String>::new());
-        assert_eq!(about(zone.apply_node(&node("n3", 4))).len(), links, "{topology}");
-        assert_eq!(about(zone.apply_node(&node("n3", 4))), Vec::<String>::new());
-        assert_eq!(about(zone.apply_pod(&web(Ip::V4))), Vec::<String>::new());
+        assert_eq!(about(zone.apply_nad(&layer3("red", 3, Ip::V4)).on(&zone)), Vec::<String>::new());
+        assert_eq!(about(zone.apply_node(&node("n3", 4)).on(&zone)).len(), links, "{topology}");
+        assert_eq!(about(zone.apply_node(&node("n3", 4)).on(&zone)), Vec::<String>::new());
+        assert_eq!(about(zone.apply_pod(&web(Ip::V4)).on(&zone)), Vec::<String>::new());
         let same = zone.apply_connect(&connect("road", topology, Ip::V4, &COLOURS));
         assert!(same.is_empty(), "{same:?}");
         let more = [COLOURS.as_slice(), &["layer3_3"]].concat();
-        let prefixes = about(zone.apply_connect(&connect("road", topology, Ip::V4, &more)));
+        let prefixes = about(zone.apply_connect(&connect("road", topology, Ip::V4, &more)).on(&zone));
         assert!(
             prefixes.iter().all(|prefix| prefix.contains(":cluster_udn_red:") || prefix.ends_with(":set:")),
             "{prefixes:?}"

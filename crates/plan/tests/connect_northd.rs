@@ -4,9 +4,9 @@
 
 mod support;
 
+use causeway_plan::Dirty;
 use causeway_plan::own_ports;
 use causeway_record::Connect;
-use causeway_zone::Dirty;
 use support::northd::*;
 use support::server::run;
 use support::*;
@@ -102,7 +102,7 @@ fn x01_x05_where_packets_between_networks_end() {
             for (packet, expected) in &inside {
                 assert_ends(&databases, packet, &[expected]);
             }
-            let dirty = zone.delete_connect(&connect_name("road"));
+            let dirty = zone.delete_connect(&connect_name("road")).on(&zone);
             databases.apply(&zone, dirty).await;
             databases.assert_as_planned(&zone);
             for (packet, _) in crossing(topology) {
@@ -128,14 +128,14 @@ fn s13_x07_two_connections() {
             let (mut databases, _northd) = connected_databases(&zone).await;
             assert_ends(&databases, &from_blue("10.30.0.6"), &["ns4.orange_ns4_api"]);
             assert_ends(&databases, &from_blue("203.203.0.8"), &["ns2.green_ns2_vm"]);
-            let dirty = zone.delete_connect(&connect_name("road"));
+            let dirty = zone.delete_connect(&connect_name("road")).on(&zone);
             databases.apply(&zone, dirty).await;
             assert_ends(&databases, &from_blue("10.30.0.6"), &["ns4.orange_ns4_api"]);
             assert_ends(&databases, &from_blue("203.203.0.8"), &[]);
 
             let mut dirty =
-                zone.apply_connect(&connect("road", topology, Ip::Dual, &["layer3_1", "layer2_5"]));
-            dirty.merge(zone.apply_connect(&another(topology, &["layer3_1", "layer3_3"])));
+                zone.apply_connect(&connect("road", topology, Ip::Dual, &["layer3_1", "layer2_5"])).on(&zone);
+            dirty.merge(zone.apply_connect(&another(topology, &["layer3_1", "layer3_3"])).on(&zone));
             databases.apply(&zone, dirty).await;
             databases.assert_as_planned(&zone);
             assert_ends(&databases, &from_blue("10.40.0.7"), &["ns5.red_ns5_spy"]);

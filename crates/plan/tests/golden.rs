@@ -3,7 +3,7 @@
 
 mod support;
 
-use causeway_plan::{Northbound, Southbound};
+use causeway_plan::{northbound, southbound};
 use support::check::{assert_golden, show};
 use support::{COLOURS, Ip, cluster, connect, connected, granting, serve};
 
@@ -11,12 +11,12 @@ fn check(topology: &str, prefixes: &[&str]) {
     for ip in Ip::ALL {
         for (suffix, gateway) in [("", None), ("-gateway", Some("shared"))] {
             let zone = cluster(ip, gateway);
-            let text = show(&Northbound::new(&zone), prefixes);
+            let text = show(&northbound(&zone), prefixes);
             assert_golden(&format!("{topology}-{}{suffix}", ip.name()), &text);
         }
     }
     let zone = cluster(Ip::V4, Some("local"));
-    assert_golden(&format!("{topology}-ipv4-local-gateway"), &show(&Northbound::new(&zone), prefixes));
+    assert_golden(&format!("{topology}-ipv4-local-gateway"), &show(&northbound(&zone), prefixes));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_layer2_network() {
 #[test]
 fn chassis_of_other_nodes() {
     let zone = cluster(Ip::V4, None);
-    assert_golden("southbound", &show(&Southbound::new(&zone), &["chassis:", "Encap:"]));
+    assert_golden("southbound", &show(&southbound(&zone), &["chassis:", "Encap:"]));
 }
 
 #[test]
@@ -69,10 +69,7 @@ fn connections() {
     for ip in Ip::ALL {
         for topology in ["transit", "both", "compact"] {
             let zone = connected(ip, topology);
-            assert_golden(
-                &format!("connect-{topology}-{}", ip.name()),
-                &show(&Northbound::new(&zone), &["cnc:"]),
-            );
+            assert_golden(&format!("connect-{topology}-{}", ip.name()), &show(&northbound(&zone), &["cnc:"]));
         }
     }
 }
@@ -82,7 +79,7 @@ fn services() {
     for ip in Ip::ALL {
         let mut zone = cluster(ip, None);
         serve(&mut zone, ip);
-        let text = show(&Northbound::new(&zone), &["service:"]);
+        let text = show(&northbound(&zone), &["service:"]);
         assert_golden(&format!("services-{}", ip.name()), &text);
     }
 }
@@ -95,7 +92,7 @@ fn connections_for_services() {
             serve(&mut zone, Ip::Dual);
             zone.apply_connect(&granting(connect("road", topology, Ip::Dual, &COLOURS), pods, true));
             let prefixes = ["cnc:", "service:ns1:", "service:ns2:", "Load_Balancer_Group:cnc_svc_"];
-            let text = show(&Northbound::new(&zone), &prefixes);
+            let text = show(&northbound(&zone), &prefixes);
             assert_golden(&format!("connect-{topology}-{suffix}"), &text);
         }
     }

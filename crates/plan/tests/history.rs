@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_ovn::Str;
 use causeway_plan::host::host;
-use causeway_plan::{Northbound, Southbound};
+use causeway_plan::{Dirty, northbound, southbound};
 use causeway_record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
-use causeway_zone::{Dirty, Render, Zone};
+use causeway_zone::{Changes, Render, Zone};
 use proptest::prelude::*;
 use support::ledger::Ledger;
 use support::server::{Databases, run};
@@ -213,19 +213,19 @@ impl World {
     }
 
     fn look(&mut self, dirty: &Dirty) {
-        dirty.northbound.iter().for_each(|prefix| self.north.look(&Northbound::new(&self.zone), prefix));
-        dirty.southbound.iter().for_each(|prefix| self.south.look(&Southbound::new(&self.zone), prefix));
+        dirty.northbound.iter().for_each(|prefix| self.north.look(&northbound(&self.zone), prefix));
+        dirty.southbound.iter().for_each(|prefix| self.south.look(&southbound(&self.zone), prefix));
     }
 
     fn happen(&mut self, event: &Event) -> Dirty {
         let before = host(&self.zone);
-        let dirty = self.tell(event);
+        let dirty = self.tell(event).on(&self.zone);
         assert!(dirty.host || host(&self.zone) == before, "the host's plan differs after {event:?}");
         self.look(&dirty);
         dirty
     }
 
-    fn tell(&mut self, event: &Event) -> Dirty {
+    fn tell(&mut self, event: &Event) -> Changes {
         match event {
             Event::Node(node) => {
                 self.nodes.insert(node.name.clone(), node.clone());
@@ -267,7 +267,7 @@ impl World {
         }
     }
 
-    fn tell_of_services(&mut self, event: &Event) -> Dirty {
+    fn tell_of_services(&mut self, event: &Event) -> Changes {
         match event {
             Event::Namespace(namespace) => {
                 self.namespaces.insert(namespace.name.clone(), namespace.clone());

@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use causeway_zone::Dirty;
+use causeway_plan::Dirty;
 use support::northd::{Northd, complaints, ends, keys, southbound};
 use support::server::{Databases, run};
 use support::*;

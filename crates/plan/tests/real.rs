@@ -5,7 +5,8 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_zone::{Dirty, Reason, Subject};
+use causeway_plan::Dirty;
+use causeway_zone::{Reason, Subject};
 use support::server::{Databases, run};
 use support::*;
 
@@ -27,11 +28,11 @@ fn b16_b23_l01_everything_comes_stays_and_goes() {
         databases.apply(&zone, Dirty::default()).await;
         assert_eq!(databases.writes(), 0, "a restart writes nothing");
 
-        let mut dirty = zone.delete_nad(&blue(Ip::Dual).key);
-        dirty.merge(zone.delete_nad(&green(Ip::Dual).key));
+        let mut dirty = zone.delete_nad(&blue(Ip::Dual).key).on(&zone);
+        dirty.merge(zone.delete_nad(&green(Ip::Dual).key).on(&zone));
         for pod in [plain(Ip::Dual), web(Ip::Dual), vm("vm", "n1", 8, Ip::Dual), vm("far", "n2", 9, Ip::Dual)]
         {
-            dirty.merge(zone.delete_pod(&pod.key));
+            dirty.merge(zone.delete_pod(&pod.key).on(&zone));
         }
         databases.apply(&zone, dirty).await;
         databases.assert_as_planned(&zone);
@@ -51,7 +52,7 @@ fn c06_c07_c08_nodes_go_and_come_back() {
             |databases: &Databases| databases.sbctl(&["--bare", "--columns=name", "list", "chassis"]);
         assert_eq!(chassis(&databases).trim(), "c-2");
 
-        let dirty = zone.apply_node(&annotate(node("n2", 3), "node-chassis-id", "c-new"));
+        let dirty = zone.apply_node(&annotate(node("n2", 3), "node-chassis-id", "c-new")).on(&zone);
         databases.apply(&zone, dirty).await;
         databases.assert_as_planned(&zone);
         assert_eq!(chassis(&databases).trim(), "c-new");
@@ -114,7 +115,7 @@ fn two_hundred_networks_and_a_broken_one() {
         assert_eq!(stats.failed, 0);
         assert!(stats.transactions < 60, "{stats:?}");
 
-        let dirty = zone.apply_nad(&numbered(100, "layer2"));
+        let dirty = zone.apply_nad(&numbered(100, "layer2")).on(&zone);
         databases.apply(&zone, dirty).await;
         databases.assert_as_planned(&zone);
         assert!(databases.north_writer.engine().held().is_empty());
@@ -132,7 +133,7 @@ fn c10_l07_many_nodes_few_transactions() {
         }
         databases.apply(&zone, Dirty::everything()).await;
         let before = databases.north_writer.engine().stats();
-        let dirty = zone.apply_nad(&blue(Ip::V4));
+        let dirty = zone.apply_nad(&blue(Ip::V4)).on(&zone);
         databases.apply(&zone, dirty).await;
         databases.assert_as_planned(&zone);
         let after = databases.north_writer.engine().stats();
@@ -152,7 +153,7 @@ fn l04_a_database_that_goes_away_in_between() {
             zone.apply_nad(&numbered(id, "layer3"));
         }
         databases.north_writer.dirty("");
-        databases.north_writer.turn(&causeway_plan::Northbound::new(&zone)).await;
+        databases.north_writer.turn(&causeway_plan::northbound(&zone)).await;
         databases.north.kill();
         databases.north.serve();
         databases.apply(&zone, Dirty::default()).await;
@@ -172,7 +173,7 @@ fn q11_v04_x14_connections_come_move_and_go() {
         databases.apply(&zone, Dirty::everything()).await;
         let before = databases.counts();
         for topology in ["transit", "both", "compact", "both", "transit"] {
-            let dirty = zone.apply_connect(&connect("road", topology, Ip::Dual, &COLOURS));
+            let dirty = zone.apply_connect(&connect("road", topology, Ip::Dual, &COLOURS)).on(&zone);
             databases.apply(&zone, dirty).await;
             databases.assert_as_planned(&zone);
             databases.restart_role();
@@ -192,7 +193,7 @@ fn q11_v04_x14_connections_come_move_and_go() {
         ]);
         assert_eq!(gone.trim(), "");
 
-        let dirty = zone.delete_connect(&connect_name("road"));
+        let dirty = zone.delete_connect(&connect_name("road")).on(&zone);
         databases.apply(&zone, dirty).await;
         databases.assert_as_planned(&zone);
         assert_eq!(databases.counts(), before, "what the connection had is gone");
@@ -210,13 +211,13 @@ fn x11_a_connected_network_goes_and_comes_back() {
             databases.nbctl(&["init"]);
             databases.apply(&zone, Dirty::everything()).await;
             let before = databases.counts();
-            let dirty = zone.delete_nad(&blue(Ip::V4).key);
+            let dirty = zone.delete_nad(&blue(Ip::V4).key).on(&zone);
             databases.apply(&zone, dirty).await;
             let engine = databases.north_writer.engine();
             assert!(engine.failures().is_empty() && engine.waiting().is_empty(), "{:?}", engine.failures());
             let routers = databases.nbctl(&["--bare", "--columns=name", "list", "logical_router"]);
             assert!(!routers.contains("blue") && routers.contains("connect-router-road"), "{routers}");
-            let dirty = zone.apply_nad(&blue(Ip::V4));
+            let dirty = zone.apply_nad(&blue(Ip::V4)).on(&zone);
             databases.apply(&zone, dirty).await;
             databases.assert_as_planned(&zone);
             assert_eq!(databases.counts(), before);
@@ -236,14 +237,14 @@ fn x16_events_write_only_their_rows() {
         zone.apply_connect(&connect("road", "transit", Ip::V4, &owners[..19]));
         databases.apply(&zone, Dirty::everything()).await;
         let before = databases.north_writer.engine().stats();
-        let dirty = zone.apply_connect(&connect("road", "transit", Ip::V4, &owners));
+        let dirty = zone.apply_connect(&connect("road", "transit", Ip::V4, &owners)).on(&zone);
         databases.apply(&zone, dirty).await;
         let after = databases.north_writer.engine().stats();
         // Two ports here, one there, two routes, nineteen policies each way.
         assert_eq!(after.created - before.created, 3 + 2 + 38);
         assert_eq!((after.modified, after.deleted), (before.modified, before.deleted));
 
-        let dirty = zone.apply_node(&node("n3", 4));
+        let dirty = zone.apply_node(&node("n3", 4)).on(&zone);
         let cnc = dirty.northbound.iter().filter(|prefix| prefix.starts_with("cnc:")).count();
         databases.apply(&zone, dirty).await;
         databases.assert_as_planned(&zone);
@@ -327,10 +328,10 @@ fn u08_no_road_is_ever_without_its_guards() {
             let road = |owners: &[&str]| granting(connect("road", topology, Ip::V4, owners), false, true);
             let mut dirty = Dirty::everything();
             for owners in [&COLOURS[..2], &COLOURS, &COLOURS[1..]] {
-                dirty.merge(zone.apply_connect(&road(owners)));
+                dirty.merge(zone.apply_connect(&road(owners)).on(&zone));
                 databases.apply(&zone, std::mem::take(&mut dirty)).await;
             }
-            dirty.merge(zone.delete_connect(&connect_name("road")));
+            dirty.merge(zone.delete_connect(&connect_name("road")).on(&zone));
             databases.apply(&zone, dirty).await;
             let mut seen = 0;
             for moment in moments(&databases) {

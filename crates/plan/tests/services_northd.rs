@@ -76,11 +76,11 @@ fn t04_t11_t14_x08_x10_services_cross() {
                 assert_ends(&databases, &packet, &[end]);
             }
             assert_ends(&databases, &from_red("10.96.1.60"), &[]);
-            let dirty = zone.delete_service(&key("ns2", "agent"));
+            let dirty = zone.delete_service(&key("ns2", "agent")).on(&zone);
             databases.apply(&zone, dirty).await;
             assert_ends(&databases, &to_services()[0].0, &[]);
             let road = connect("road", topology, Ip::Dual, &COLOURS);
-            let dirty = zone.apply_connect(&granting(road, true, false));
+            let dirty = zone.apply_connect(&granting(road, true, false)).on(&zone);
             databases.apply(&zone, dirty).await;
             databases.assert_as_planned(&zone);
             assert_ends(&databases, &to_services()[2].0, &[]);
@@ -118,12 +118,12 @@ fn u07_services_alone() {
             assert_ends(&databases, &from_blue("10.20.1.9"), &["cluster_udn_blue_tstor-n2"]);
 
             let road = connect("road", topology, Ip::Dual, &COLOURS);
-            let dirty = zone.apply_connect(&granting(road.clone(), true, true));
+            let dirty = zone.apply_connect(&granting(road.clone(), true, true)).on(&zone);
             databases.apply(&zone, dirty).await;
             assert_ends(&databases, &direct()[0].0, &[GREEN]);
-            let mut dirty = zone.apply_connect(&granting(road, false, true));
+            let mut dirty = zone.apply_connect(&granting(road, false, true)).on(&zone);
             for service in zone.services().collect::<Vec<_>>() {
-                dirty.merge(zone.delete_service(&service));
+                dirty.merge(zone.delete_service(&service).on(&zone));
             }
             databases.apply(&zone, dirty).await;
             databases.assert_as_planned(&zone);
@@ -144,7 +144,7 @@ fn two_connections_one_for_pods_one_for_services() {
             let mut zone = served(topology, false, true);
             let (mut databases, _northd) = connected_databases(&zone).await;
             let pods = second(connect("second", topology, Ip::Dual, &["layer3_1", "layer3_2"]));
-            let dirty = zone.apply_connect(&pods);
+            let dirty = zone.apply_connect(&pods).on(&zone);
             databases.apply(&zone, dirty).await;
             databases.assert_as_planned(&zone);
             assert_ends(&databases, &from_blue("10.30.0.6"), &[ORANGE]);
@@ -153,13 +153,13 @@ fn two_connections_one_for_pods_one_for_services() {
             assert_ends(&databases, &from_green("10.30.0.6"), &[]);
             assert_ends(&databases, &from_blue("10.96.2.60"), &[GREEN]);
 
-            let dirty = zone.delete_connect(&connect_name("second"));
+            let dirty = zone.delete_connect(&connect_name("second")).on(&zone);
             databases.apply(&zone, dirty).await;
             assert_ends(&databases, &from_blue("10.30.0.6"), &[]);
             assert_ends(&databases, &from_blue("10.96.3.60"), &[ORANGE]);
 
-            let mut dirty = zone.apply_connect(&pods);
-            dirty.merge(zone.delete_connect(&connect_name("road")));
+            let mut dirty = zone.apply_connect(&pods).on(&zone);
+            dirty.merge(zone.delete_connect(&connect_name("road")).on(&zone));
             databases.apply(&zone, dirty).await;
             databases.assert_as_planned(&zone);
             assert_ends(&databases, &from_blue("10.30.0.6"), &[ORANGE]);

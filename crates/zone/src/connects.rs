@@ -52,6 +52,8 @@ pub(super) struct Entry {
     hash: String,
     state: Result<Option<ConnectInfo>, Problem>,
     shape: Shape,
+    /// While it cannot be read: the networks that it was last known to be about.
+    last_known: Option<BTreeSet<NetworkId>>,
 }
 
 /// What of a connection's networks all its parts follow from.
@@ -70,8 +72,10 @@ struct Shape {
 pub(super) struct Connects {
     entries: BTreeMap<ConnectName, Entry>,
     by_network: BTreeMap<NetworkId, BTreeSet<ConnectName>>,
-    /// How many cannot be read.
-    broken: usize,
+    /// Those that cannot be read now, by the networks that they were about.
+    unreadable: BTreeMap<NetworkId, BTreeSet<ConnectName>>,
+    /// How many could never be read: they may be about any network.
+    opaque: usize,
     /// Whether there may be some that were not listed yet.
     awaited: bool,
 }
@@ -86,6 +90,21 @@ impl Entry {
         let info = self.info().filter(|info| info.touches_networks());
         info.into_iter().flat_map(|info| info.places.keys().copied())
     }
+
+    fn is_opaque(&self) -> bool {
+        self.state.is_err() && self.last_known.is_none()
+    }
+}
+
+type ByNetwork = BTreeMap<NetworkId, BTreeSet<ConnectName>>;
+
+fn take_out(all: &mut ByNetwork, id: NetworkId, name: &ConnectName) {
+    if let Some(names) = all.get_mut(&id) {
+        names.remove(name);
+        if names.is_empty() {
+            all.remove(&id);
+        }
+    }
 }
 
 impl Connects {
@@ -97,19 +116,20 @@ impl Connects {
     fn set(&mut self, name: &ConnectName, entry: Option<Entry>) -> Option<Entry> {
         let old = self.entries.remove(name);
         for id in old.iter().flat_map(Entry::ids) {
-            if let Some(names) = self.by_network.get_mut(&id) {
-                names.remove(name);
-                if names.is_empty() {
-                    self.by_network.remove(&id);
-                }
-            }
+            take_out(&mut self.by_network, id, name);
         }
-        self.broken -= old.iter().filter(|old| old.state.is_err()).count();
-        self.broken += entry.iter().filter(|entry| entry.state.is_err()).count();
+        for id in old.iter().filter_map(|old| old.last_known.as_ref()).flatten() {
+            take_out(&mut self.unreadable, *id, name);
+        }
+        self.opaque -= usize::from(old.as_ref().is_some_and(Entry::is_opaque));
         if let Some(entry) = entry {
             for id in entry.ids() {
                 self.by_network.entry(id).or_default().insert(name.clone());
             }
+            for id in entry.last_known.iter().flatten() {
+                self.unreadable.entry(*id).or_default().insert(name.clone());
+            }
+            self.opaque += usize::from(entry.is_opaque());
             self.entries.insert(name.clone(), entry);
         }
         old
@@ -149,7 +169,17 @@ impl Zone {
         self.report(Subject::Connect(connect.name.clone()), problem);
         let hash = connect.spec.as_ref().map(|spec| spec.hash.clone()).unwrap_or_default();
         let shape = self.shape(state.as_ref().ok().and_then(Option::as_ref));
-        self.set_connect(&connect.name, Some(Entry { hash, state, shape }))
+        let last_known = state.as_ref().err().and_then(|_| self.last_known(&connect.name));
+        self.set_connect(&connect.name, Some(Entry { hash, state, shape, last_known }))
+    }
+
+    /// The networks that a connection is about, or was when it could still be read.
+    fn last_known(&self, name: &ConnectName) -> Option<BTreeSet<NetworkId>> {
+        let entry = self.connects.entries.get(name)?;
+        match entry.state {
+            Ok(_) => Some(entry.ids().collect()),
+            Err(_) => entry.last_known.clone(),
+        }
     }
 
     /// A connection is gone.
@@ -213,7 +243,8 @@ impl Zone {
         connect: &'a ConnectInfo,
         topology: Topology,
     ) -> impl Iterator<Item = &'a NetworkName> {
-        let has = move |place: &Result<Place, String>| place.as_ref().is_ok_and(|place| place.topology == topology);
+        let has =
+            move |place: &Result<Place, String>| place.as_ref().is_ok_and(|place| place.topology == topology);
         let ids = connect.places.iter().filter(move |(_, place)| has(place)).map(|(id, _)| *id);
         ids.flat_map(|id| self.networks.with_id(id))
     }
@@ -327,18 +358,21 @@ impl Zone {
     }
 
     fn set_connect(&mut self, name: &ConnectName, entry: Option<Entry>) -> Changes {
-        let broken = self.connects.broken;
+        let opaque = self.connects.opaque;
         let old = self.connects.set(name, entry);
         let new = self.connects.entries.get(name);
         let mut changes = Changes::default();
         if old.as_ref().map(|old| (&old.state, &old.shape)) == new.map(|new| (&new.state, &new.shape)) {
             return changes;
         }
-        // While one cannot be read, nobody can say whose peers use a network.
-        if self.usage.counts() && (broken > 0) != (self.connects.broken > 0) {
+        // While one was never read, nobody can say whose peers use a network.
+        if self.usage.counts() && (opaque > 0) != (self.connects.opaque > 0) {
             return Changes::everything();
         }
-        let ids = |entry: Option<&Entry>| entry.into_iter().flat_map(Entry::ids).collect::<BTreeSet<_>>();
+        let ids = |entry: Option<&Entry>| -> BTreeSet<NetworkId> {
+            let unreadable = entry.and_then(|entry| entry.last_known.clone()).unwrap_or_default();
+            entry.into_iter().flat_map(Entry::ids).chain(unreadable).collect()
+        };
         let (before, after) = (ids(old.as_ref()), ids(new));
         match moved(old.as_ref(), new) {
             Some(places) => {
@@ -349,7 +383,8 @@ impl Zone {
             None => changes.add(Change::Connect(name.clone())),
         }
         self.grants_of_changed(old.as_ref().and_then(Entry::info), new.and_then(Entry::info), &mut changes);
-        if before != after {
+        let readable = |entry: Option<&Entry>| entry.is_none_or(|entry| entry.state.is_ok());
+        if before != after || readable(old.as_ref()) != readable(new) {
             let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
             self.uses_changed(names.collect(), &mut changes);
         }
@@ -411,7 +446,9 @@ impl Zone {
         if own == Use::Used || self.peers(network).any(|peer| self.usage.of(peer, node) == Use::Used) {
             return Use::Used;
         }
-        if self.connects.broken > 0 || self.connects.awaited { Use::Unknown } else { own }
+        let unreadable =
+            self.networks.id(network).is_some_and(|id| self.connects.unreadable.contains_key(&id));
+        if unreadable || self.connects.opaque > 0 || self.connects.awaited { Use::Unknown } else { own }
     }
 
     pub(super) fn use_here(&self, network: &NetworkName) -> Use {

@@ -227,6 +227,11 @@ impl Zone {
         self.nodes.get(name)
     }
 
+    /// The other node that has a tunnel address.
+    pub fn node_at(&self, address: IpAddr) -> Option<&NodeName> {
+        self.nodes.with_encap(address).filter(|name| **name != self.config.node)
+    }
+
     /// What a network is here; nothing if there is no such network.
     pub fn rendering(&self, network: &NetworkName) -> Option<Rendering<'_>> {
         let entry = self.networks.get(network)?;

@@ -62,12 +62,23 @@ impl Nodes {
         concerned
     }
 
+    /// The node that has a tunnel address.
+    pub(super) fn with_encap(&self, address: IpAddr) -> Option<&NodeName> {
+        self.holder(&Claim::Encap(address))
+    }
+
+    /// Who has what several claim: this zone's own node if it does, else who came first.
+    fn holder(&self, claim: &Claim) -> Option<&NodeName> {
+        let claimants = self.claims.get(claim)?;
+        let own = claimants.iter().find(|(_, name)| *name == self.here);
+        own.or(claimants.first()).map(|(_, name)| name)
+    }
+
     /// Which other node has what this one claims.
     pub(super) fn clash(&self, name: &NodeName) -> Option<Problem> {
         let node = self.entries.get(name).filter(|_| *name != self.here)?;
         claims_of(node).into_iter().find_map(|claim| {
-            let claimants = self.claims.get(&claim)?;
-            let (_, first) = claimants.iter().find(|(_, name)| *name == self.here).or(claimants.first())?;
+            let first = self.holder(&claim)?;
             (first != name).then(|| {
                 let what = match claim {
                     Claim::Id(id) => format!("id {id}"),

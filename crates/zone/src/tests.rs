@@ -98,12 +98,14 @@ fn is_rendered(zone: &Zone, name: &str) -> bool {
 #[test]
 fn two_definitions_are_one_network() {
     let mut zone = zone();
-    assert_eq!(zone.apply_nad(&blue("ns1/blue")).northbound[0], "network:cluster_udn_blue:");
-    assert!(zone.apply_nad(&blue("ns3/blue")).is_empty(), "nothing is new about the network");
+    let of_blue = Change::Network(network("cluster_udn_blue"));
+    assert!(zone.apply_nad(&blue("ns1/blue")).iter().any(|change| *change == of_blue));
+    let second = zone.apply_nad(&blue("ns3/blue"));
+    assert_eq!(second, Change::Namespace("ns3".parse().unwrap()).into(), "nothing is new about the network");
     assert_eq!(zone.networks().count(), 2);
-    assert!(zone.delete_nad(&key("ns1/blue")).is_empty());
+    assert_eq!(zone.delete_nad(&key("ns1/blue")), Change::Namespace("ns1".parse().unwrap()).into());
     assert!(is_rendered(&zone, "cluster_udn_blue"));
-    assert_eq!(zone.delete_nad(&key("ns3/blue")).northbound[0], "network:cluster_udn_blue:");
+    assert!(zone.delete_nad(&key("ns3/blue")).iter().any(|change| *change == of_blue));
     assert_eq!(zone.networks().count(), 1);
 }
 
@@ -181,8 +183,9 @@ fn networks_that_claim_the_same() {
     zone.apply_nad(&of("a.b", "4"));
     assert_eq!(reason(&zone, "cluster_udn_a.b"), None);
     assert_eq!(zone.network_with_prefix("cluster_udn_a.b_"), Some(&network("cluster_udn_a.b")));
-    let dirty = zone.apply_nad(&of("a-b", "3")).northbound;
-    assert!(dirty.contains(&"network:cluster_udn_a.b:".to_owned()), "{dirty:?}");
+    let changes = zone.apply_nad(&of("a-b", "3"));
+    let other = Change::Network(network("cluster_udn_a.b"));
+    assert!(changes.iter().any(|change| *change == other), "{changes:?}");
     let both = |zone: &Zone, one: &str, other: &str| (reason(zone, one), reason(zone, other));
     let clash = Some(Reason::PrefixClash);
     assert_eq!(both(&zone, "cluster_udn_a.b", "cluster_udn_a-b"), (clash, clash));
@@ -232,15 +235,16 @@ fn pods_of_other_nodes() {
     zone.apply_pod(&pod("ns2/far", "n2", ON_GREEN));
     assert_eq!(zone.pod_count(), 2, "their networks are not known yet");
     zone.apply_nad(&blue("ns1/blue"));
-    let dirty = zone.apply_nad(&green()).northbound;
-    assert!(dirty.contains(&"network:cluster_udn_green:pod:ns2:far:".to_owned()), "{dirty:?}");
+    let far = Change::Pod { pod: key("ns2/far"), network: network("cluster_udn_green") };
+    let changes = zone.apply_nad(&green());
+    assert!(changes.iter().any(|change| *change == far), "{changes:?}");
     assert_eq!(zone.pod_count(), 1);
     assert!(zone.apply_pod(&pod("ns1/far", "n2", ON_BLUE)).is_empty());
     assert_eq!(zone.pod_count(), 1);
     let kept = zone.pod(&key("ns2/far")).unwrap();
     assert_eq!(kept.ports.len(), 1, "the port on the default network is its own node's");
-    let dirty = zone.apply_node(&node("n2", 3)).northbound;
-    assert!(dirty.contains(&"network:cluster_udn_green:pod:ns2:far:".to_owned()), "{dirty:?}");
+    assert_eq!(zone.apply_node(&node("n2", 3)), Change::Node("n2".parse().unwrap()).into());
+    assert_eq!(zone.pods_on(&"n2".parse().unwrap()).collect::<Vec<_>>(), [key("ns2/far")]);
 }
 
 #[test]
@@ -253,7 +257,8 @@ fn pods_without_ports() {
     let finished = Pod { finished: true, ..with_ports.clone() };
     for none in [waiting, unscheduled, on_host, finished] {
         zone.apply_pod(&with_ports);
-        assert_eq!(zone.apply_pod(&none).northbound, ["network:default:pod:ns0:a:"]);
+        let gone = Change::Pod { pod: key("ns0/a"), network: NetworkName::default_network() };
+        assert_eq!(zone.apply_pod(&none), gone.into());
         assert_eq!(zone.pod_count(), 0);
     }
     let odd = Pod { key: ObjectKey { name: "a:b".into(), ..key("ns0/a") }, ..with_ports };
@@ -387,14 +392,22 @@ fn a_use_of_one_is_a_use_of_all_that_are_connected() {
     zone.apply_pod(&pod("ns1/web", "n1", ON_BLUE));
     assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Unused);
     let road = connect("road", &pods_of("192.168.0.0/16"), &PLACES);
-    let dirty = zone.apply_connect(&road);
-    assert!(dirty.northbound.iter().any(|prefix| prefix == "network:cluster_udn_green:"), "{dirty:?}");
+    let changes = zone.apply_connect(&road);
+    let of_green = Change::Network(network("cluster_udn_green"));
+    assert!(changes.iter().any(|change| *change == of_green), "{changes:?}");
     assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Used);
-    // Who is in a connection that cannot be read is not known, so nobody is unused for certain.
+    // Who is in a connection that cannot be read is not known: none of those that were is unused for certain.
     let mut broken = road;
     broken.annotations.insert("k8s.ovn.org/network-subnets".into(), "{".into());
-    assert_eq!(zone.apply_connect(&broken).northbound, [""]);
+    let changes = zone.apply_connect(&broken);
+    assert!(changes.iter().any(|change| *change == of_green), "{changes:?}");
     assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Unknown);
+    zone.apply_nad(&nad("ns5/red", "cluster_udn_red", "layer3", &[("network-id", "9")]));
+    assert_eq!(zone.use_here(&network("cluster_udn_red")), Use::Unused, "it never was in it");
+    zone.delete_connect(&"road".parse().unwrap());
+    // One that nobody has ever read may be about any network.
+    assert_eq!(zone.apply_connect(&broken), Changes::everything());
+    assert_eq!(zone.use_here(&network("cluster_udn_red")), Use::Unknown);
     zone.delete_connect(&"road".parse().unwrap());
     assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Unused);
 }

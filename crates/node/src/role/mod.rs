@@ -20,6 +20,7 @@ mod report;
 mod run;
 mod state;
 mod switch;
+mod trouble;
 mod wiring;
 
 pub use flags::NodeFlags;

@@ -4,14 +4,15 @@
 //! counted change, the ports of its router have the keys that were asked for, and nothing of it is in trouble. It stays
 //! so until something else is wanted of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::crd::{ConnectReport, MAX_REPORTED_CONNECTS};
 use causeway_ovn::Str;
-use causeway_ovn::apply::Engine;
 use causeway_plan::OwnPort;
 use causeway_types::ConnectName;
-use causeway_zone::{self as zone, Reason, paths};
+use causeway_zone::{self as zone, Reason, Subject};
+
+use super::trouble::Trouble;
 
 /// The hash of what is rendered, for each connection.
 #[derive(Debug, Default)]
@@ -31,7 +32,7 @@ pub(super) type Keys = BTreeMap<Str, i64>;
 
 /// How far the databases are.
 pub(super) struct Progress<'a> {
-    pub(super) northbound: &'a Engine,
+    pub(super) troubles: &'a [Trouble],
     /// Whether northd has carried out everything.
     pub(super) carried_out: bool,
     pub(super) ports: &'a Ports,
@@ -44,7 +45,9 @@ impl Rendered {
         let mut now = BTreeMap::new();
         self.wrong.clear();
         self.undecided = false;
-        for connect in wanted.iter().filter(|connect| is_whole(connect, progress.northbound)) {
+        let blamed: BTreeSet<&Subject> =
+            progress.troubles.iter().flat_map(|trouble| &trouble.blame).collect();
+        for connect in wanted.iter().filter(|connect| is_whole(connect, &blamed)) {
             let before = self.hashes.remove(&connect.name);
             let ports = progress.ports.get(&connect.name).map(Vec::as_slice).unwrap_or_default();
             let wrong =
@@ -97,11 +100,8 @@ fn wrong(port: &OwnPort, keys: &Keys) -> Option<String> {
 }
 
 /// Whether nothing is missing that does not come by itself.
-fn is_whole(connect: &zone::ConnectReport, northbound: &Engine) -> bool {
-    let prefix = paths::connect(&connect.name);
-    let in_trouble =
-        northbound.failures().keys().chain(northbound.held().keys()).chain(northbound.waiting().keys());
-    missing(connect).next().is_none() && !in_trouble.into_iter().any(|slice| slice.starts_with(&prefix))
+fn is_whole(connect: &zone::ConnectReport, blamed: &BTreeSet<&Subject>) -> bool {
+    missing(connect).next().is_none() && !blamed.contains(&Subject::Connect(connect.name.clone()))
 }
 
 /// What keeps a connection from being rendered. Nodes that are only joining do not.
@@ -112,8 +112,6 @@ pub(super) fn missing(connect: &zone::ConnectReport) -> impl Iterator<Item = &zo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use causeway_ovn::apply::Options;
-    use causeway_ovn::declare::NORTHBOUND;
     use causeway_types::PortKey;
     use causeway_zone::Problem;
 
@@ -127,11 +125,10 @@ mod tests {
     }
 
     fn look(rendered: &mut Rendered, wanted: &[zone::ConnectReport], carried_out: bool, key: Option<i64>) {
-        let engine = Engine::new(&NORTHBOUND, Options::default());
         let port = OwnPort { name: "main-to-blue-n1".into(), key: PortKey::new(3).ok() };
         let ports = [("main".parse().unwrap(), vec![port])].into();
         let keys = key.map(|key| (Str::from("main-to-blue-n1"), key)).into_iter().collect();
-        rendered.look(wanted, &Progress { northbound: &engine, carried_out, ports: &ports, keys: &keys });
+        rendered.look(wanted, &Progress { troubles: &[], carried_out, ports: &ports, keys: &keys });
     }
 
     #[test]

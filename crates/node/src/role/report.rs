@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 
 use causeway_api::conditions::cut;
 use causeway_api::crd::{FailureSubject, MAX_FAILURES, ZoneFailure, ZoneReportSpec};
-use causeway_ovn::Str;
-use causeway_ovn::apply::Engine;
 use causeway_record::Node;
 use causeway_zone::{Problem, Reason, Subject, Zone};
 use serde_json::{Value, json};
 
 use super::rendered::{Rendered, missing};
+use super::trouble::{HELD, Trouble};
 
 /// A message that fits into the report.
 const LONGEST_MESSAGE: usize = 1024;
 
 /// What the zone and its two databases say.
-pub(super) fn report(zone: &Zone, engines: &[&Engine], epoch: i64, rendered: &Rendered) -> ZoneReportSpec {
+pub(super) fn report(zone: &Zone, troubles: &[Trouble], epoch: i64, rendered: &Rendered) -> ZoneReportSpec {
     let mut failures = BTreeMap::new();
     for (subject, problem) in zone.problems() {
         add(&mut failures, of_problem(zone, subject, problem));
@@ -31,12 +30,9 @@ pub(super) fn report(zone: &Zone, engines: &[&Engine], epoch: i64, rendered: &Re
         let problem = Problem::new(Reason::TunnelKeys, text.clone());
         add(&mut failures, of_problem(zone, &Subject::Connect(connect.clone()), &problem));
     }
-    for engine in engines {
-        for (slice, failure) in engine.failures() {
-            add(&mut failures, of_slice(zone, slice, "DatabaseRefused", &failure.error));
-        }
-        for (slice, reason) in engine.waiting() {
-            add(&mut failures, of_slice(zone, slice, "Waiting", reason));
+    for trouble in troubles.iter().filter(|trouble| trouble.reason != HELD) {
+        for subject in &trouble.blame {
+            add(&mut failures, of_trouble(zone, subject, trouble));
         }
     }
     let failure_count = failures.len() as i64;
@@ -50,42 +46,24 @@ fn add(failures: &mut BTreeMap<(FailureSubject, String), ZoneFailure>, failure: 
 }
 
 fn of_problem(zone: &Zone, subject: &Subject, problem: &Problem) -> ZoneFailure {
-    let (kind, name) = match subject {
-        Subject::Network(network) => (FailureSubject::Network, network.to_string()),
-        Subject::Connect(connect) => (FailureSubject::ClusterNetworkConnect, connect.to_string()),
-        Subject::Nad(_) | Subject::Node(_) | Subject::Pod(_) => {
-            (FailureSubject::Node, format!("{}", zone.config().node))
-        }
-    };
-    let message = match kind {
-        FailureSubject::Network | FailureSubject::ClusterNetworkConnect => problem.message.clone(),
-        FailureSubject::Node => format!("{subject}: {}", problem.message),
-    };
-    ZoneFailure {
-        subject: kind,
-        name,
-        reason: format!("{:?}", problem.reason),
-        message: cut(&message, LONGEST_MESSAGE),
-    }
+    failure(zone, subject, &format!("{:?}", problem.reason), &problem.message)
 }
 
-fn of_slice(zone: &Zone, slice: &Str, reason: &str, message: &str) -> ZoneFailure {
-    let mut parts = slice.split(':');
-    let (subject, name) = match (parts.next(), parts.next()) {
-        (Some("network"), Some(network)) if !network.is_empty() => {
-            (FailureSubject::Network, network.to_owned())
+fn of_trouble(zone: &Zone, subject: &Subject, trouble: &Trouble) -> ZoneFailure {
+    failure(zone, subject, trouble.reason, &trouble.message)
+}
+
+/// What has no conditions of its own is told of the node, with its name.
+fn failure(zone: &Zone, subject: &Subject, reason: &str, message: &str) -> ZoneFailure {
+    let of_node = || (FailureSubject::Node, zone.config().node.to_string(), format!("{subject}: {message}"));
+    let (kind, name, message) = match subject {
+        Subject::Network(network) => (FailureSubject::Network, network.to_string(), message.to_owned()),
+        Subject::Connect(connect) => {
+            (FailureSubject::ClusterNetworkConnect, connect.to_string(), message.to_owned())
         }
-        (Some("cnc"), Some(connect)) if !connect.is_empty() => {
-            (FailureSubject::ClusterNetworkConnect, connect.to_owned())
-        }
-        _ => (FailureSubject::Node, zone.config().node.to_string()),
+        Subject::Nad(_) | Subject::Node(_) | Subject::Pod(_) | Subject::Service(_) => of_node(),
     };
-    ZoneFailure {
-        subject,
-        name,
-        reason: reason.to_owned(),
-        message: cut(&format!("{slice} {message}"), LONGEST_MESSAGE),
-    }
+    ZoneFailure { subject: kind, name, reason: reason.to_owned(), message: cut(&message, LONGEST_MESSAGE) }
 }
 
 /// The object: it goes with its Node.
@@ -105,8 +83,6 @@ pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
 mod tests {
     use super::*;
     use causeway_api::intent::ClusterConfig;
-    use causeway_ovn::apply::Options;
-    use causeway_ovn::declare::NORTHBOUND;
     use causeway_types::NodeId;
     use causeway_zone::ZoneConfig;
 
@@ -116,22 +92,27 @@ mod tests {
     }
 
     #[test]
-    fn slices_become_failures_of_their_network_or_of_the_node() {
+    fn a_slice_is_told_of_everybody_whom_it_concerns() {
         let of = |slice: &str| {
-            let failure = of_slice(&zone(), &slice.into(), "DatabaseRefused", "no");
-            (failure.subject, failure.name)
+            let zone = zone();
+            let blame = causeway_plan::northbound(&zone).blame(slice);
+            let trouble = Trouble { blame, reason: "DatabaseRefused", message: format!("{slice} no") };
+            let report = report(&zone, &[trouble], 0, &Rendered::default());
+            let told = report.failures.into_iter().filter(|failure| failure.reason == "DatabaseRefused");
+            told.map(|failure| (failure.subject, failure.name)).collect::<Vec<_>>()
         };
-        assert_eq!(of("network:blue:pod:a:b:"), (FailureSubject::Network, "blue".into()));
-        assert_eq!(of("cnc:main:link:blue:n1:"), (FailureSubject::ClusterNetworkConnect, "main".into()));
-        assert_eq!(of("zone:common:"), (FailureSubject::Node, "n1".into()));
-        assert_eq!(of("Load_Balancer_Group:x"), (FailureSubject::Node, "n1".into()));
+        let connect = |name: &str| vec![(FailureSubject::ClusterNetworkConnect, name.to_owned())];
+        assert_eq!(of("network:blue:pod:a:b:"), [(FailureSubject::Network, "blue".into())]);
+        assert_eq!(of("cnc:main:link:blue:n1:"), connect("main"));
+        assert_eq!(of("Load_Balancer_Group:cnc_svc_main"), connect("main"));
+        assert_eq!(of("zone:common:"), [(FailureSubject::Node, "n1".into())]);
+        assert_eq!(of("service:ns1:web:blue:"), [(FailureSubject::Node, "n1".into())]);
     }
 
     /// A zone whose node is not known yet: one line for the default network, and no more.
     #[test]
     fn a_report_is_one_line_for_each_subject() {
-        let engine = Engine::new(&NORTHBOUND, Options::default());
-        let report = report(&zone(), &[&engine], 7, &Rendered::default());
+        let report = report(&zone(), &[], 7, &Rendered::default());
         let lines: Vec<(&str, &str)> =
             report.failures.iter().map(|f| (f.name.as_str(), f.reason.as_str())).collect();
         assert_eq!(lines, [("default", "NodeNotReady")]);

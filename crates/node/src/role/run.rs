@@ -13,7 +13,7 @@ use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
 use causeway_ovsdb_client::Remote;
 use causeway_ovsdb_client::ovsdb::RowRef;
 use causeway_plan::host::INTEGRATION_BRIDGE;
-use causeway_plan::{Northbound, Southbound, own_ports};
+use causeway_plan::{Dirty, own_ports};
 use causeway_record::{
     Action, Connect, Ended, EndpointSlice, Event, Kind, Nad, Namespace, Node, Outcome, Part, Pod, Priority,
     Request, Service, Target, Watched,
@@ -23,7 +23,7 @@ use causeway_runtime::watch::{Lists, Selection, everywhere};
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, serve};
 use causeway_types::{Cidr, Mac, NetworkId, management_port_device};
-use causeway_zone::{Dirty, ZoneConfig};
+use causeway_zone::ZoneConfig;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
@@ -40,6 +40,7 @@ use super::rendered::{Keys, Ports, Progress, Rendered};
 use super::report;
 use super::state::{Input, State};
 use super::switch;
+use super::trouble::Trouble;
 use super::wiring::Wiring;
 use crate::ovs::{Ovs, OvsConfig};
 use crate::{Applier, ApplierConfig};
@@ -218,7 +219,7 @@ impl Task {
             let ready = self.state.is_ready();
             let wake = self.wake();
             let Task { state, northbound, southbound, host, switch, .. } = self;
-            let (nb, sb) = (Northbound::new(&state.zone), Southbound::new(&state.zone));
+            let (nb, sb) = (causeway_plan::northbound(&state.zone), causeway_plan::southbound(&state.zone));
             let message = tokio::select! {
                 message = messages.recv() => match message {
                     Some(message) => Some(message),
@@ -248,7 +249,8 @@ impl Task {
 
     fn tick(&mut self) -> Dirty {
         let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.state.zone.tick(now)
+        let changes = self.state.zone.tick(now);
+        Dirty::after(&self.state.zone, &changes)
     }
 
     fn take(&mut self, message: Message) -> Dirty {
@@ -260,7 +262,7 @@ impl Task {
                     info!("everything has been listed once");
                     return Dirty::everything();
                 }
-                effect.dirty
+                Dirty::after(&self.state.zone, &effect.changes)
             }
             Message::Written(outcome) => {
                 self.written(outcome);
@@ -374,9 +376,17 @@ impl Task {
             self.ports = ports;
         }
         let keys = self.keys();
-        let progress =
-            Progress { northbound: self.northbound.engine(), carried_out, ports: &self.ports, keys: &keys };
+        let progress = Progress { troubles: &self.troubles(), carried_out, ports: &self.ports, keys: &keys };
         self.rendered.look(&zone.connect_reports(), &progress);
+    }
+
+    /// What of the two databases is not as planned, and who is to be told.
+    fn troubles(&self) -> Vec<Trouble> {
+        let zone = &self.state.zone;
+        let (nb, sb) = (causeway_plan::northbound(zone), causeway_plan::southbound(zone));
+        let mut troubles = Trouble::of(&nb, self.northbound.engine());
+        troubles.extend(Trouble::of(&sb, self.southbound.engine()));
+        troubles
     }
 
     /// The keys of the ports that were asked for.
@@ -399,8 +409,8 @@ impl Task {
         if self.reported.is_none() && !known && self.born.elapsed() < FIRST_REPORT {
             return;
         }
-        let engines = [self.northbound.engine(), self.southbound.engine()];
-        let spec = report::report(&self.state.zone, &engines, self.epoch, &self.rendered);
+        let troubles = self.troubles();
+        let spec = report::report(&self.state.zone, &troubles, self.epoch, &self.rendered);
         if self.reported.as_ref() == Some(&spec) {
             return;
         }

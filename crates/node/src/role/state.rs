@@ -6,7 +6,7 @@ use causeway_alloc::Reuse;
 use causeway_record::Event;
 use causeway_record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
-use causeway_zone::{Dirty, Zone, ZoneConfig};
+use causeway_zone::{Changes, Zone, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tracing::warn;
 
@@ -42,8 +42,8 @@ const KINDS: [Kind; 6] =
 /// What an input means to others than the zone.
 #[derive(Debug, Default)]
 pub(super) struct Effect {
-    /// What is to be planned again.
-    pub(super) dirty: Dirty,
+    /// Which facts are others now.
+    pub(super) changes: Changes,
     /// Whether the last kind has just listed.
     pub(super) became_ready: bool,
 }
@@ -85,7 +85,7 @@ impl State {
                 self.freed(*event);
                 Effect::default()
             }
-            Input::Connect(event) => Effect { dirty: self.connect(*event), became_ready: false },
+            Input::Connect(event) => Effect { changes: self.connect(*event), became_ready: false },
             Input::Namespace(event) => {
                 self.take(Kind::Namespaces, event, Zone::apply_namespace, Zone::delete_namespace)
             }
@@ -104,14 +104,14 @@ impl State {
     }
 
     /// Nobody waits for connections: a cluster need not have them. Until they are listed, their rows stay.
-    fn connect(&mut self, event: Event<Connect, ConnectName>) -> Dirty {
+    fn connect(&mut self, event: Event<Connect, ConnectName>) -> Changes {
         match event {
             Event::Applied(connect) => self.zone.apply_connect(&connect),
             Event::Deleted(name) => self.zone.delete_connect(&name),
             Event::Synced => self.zone.connects_listed(),
             Event::Unsynced(problem) => {
                 warn!(problem, "connections cannot be listed; those that are known stay as they are");
-                Dirty::default()
+                Changes::default()
             }
         }
     }
@@ -140,15 +140,15 @@ impl State {
         &mut self,
         kind: Kind,
         event: Event<T, K>,
-        apply: impl FnOnce(&mut Zone, &T) -> Dirty,
-        delete: impl FnOnce(&mut Zone, &K) -> Dirty,
+        apply: impl FnOnce(&mut Zone, &T) -> Changes,
+        delete: impl FnOnce(&mut Zone, &K) -> Changes,
     ) -> Effect {
         match event {
-            Event::Applied(object) => Effect { dirty: apply(&mut self.zone, &object), became_ready: false },
-            Event::Deleted(key) => Effect { dirty: delete(&mut self.zone, &key), became_ready: false },
+            Event::Applied(object) => Effect { changes: apply(&mut self.zone, &object), became_ready: false },
+            Event::Deleted(key) => Effect { changes: delete(&mut self.zone, &key), became_ready: false },
             Event::Synced => {
                 let became_ready = self.listed.insert(kind) && self.is_ready();
-                Effect { dirty: Dirty::default(), became_ready }
+                Effect { changes: Changes::default(), became_ready }
             }
             Event::Unsynced(problem) => {
                 warn!(problem, "a watch is broken; what is known stays as it is");
@@ -188,7 +188,7 @@ mod tests {
             assert!(!state.step(input).became_ready);
         }
         let effect = state.step(Input::Nad(Event::Unsynced("they are not installed in this cluster".into())));
-        assert!(effect.dirty.is_empty() && !effect.became_ready);
+        assert!(effect.changes.is_empty() && !effect.became_ready);
         assert_eq!((state.is_ready(), state.missing()), (false, Some("not listed yet: nads".into())));
         assert!(state.step(Input::Nad(Event::Synced)).became_ready);
         assert_eq!((state.is_ready(), state.missing()), (true, None));
@@ -201,7 +201,7 @@ mod tests {
         let ready = all().map(|input| state.step(input).became_ready);
         assert_eq!(ready, [false, false, false, false, false, true]);
         let effect = state.step(Input::Pod(Event::Unsynced("forbidden".into())));
-        assert!(effect.dirty.is_empty() && !effect.became_ready && state.is_ready());
+        assert!(effect.changes.is_empty() && !effect.became_ready && state.is_ready());
         assert!(!state.step(Input::Pod(Event::Synced)).became_ready);
     }
 

@@ -91,7 +91,7 @@ impl Engine {
 
     fn look_at_touched(&mut self, planner: &dyn Planner) {
         for path in std::mem::take(&mut self.touched) {
-            let slice = Str::from(&path[..planner.slice_len(&path)]);
+            let slice = slice_of(planner, &path);
             let priority = planner.priority(&slice);
             self.dirty.insert(slice, priority, false);
         }
@@ -134,7 +134,9 @@ impl Engine {
             }
             *budget -= 1;
             cursor.from = behind(path);
-            if differ.claim(table, path, uuid).is_some() {
+            if let Some(holder) = planner.holder(path) {
+                slices.insert(holder);
+            } else if differ.claim(table, path, uuid).is_some() {
                 // A dirty prefix inside a slice stays as narrow as it is.
                 let slice = Str::from(&path[..planner.slice_len(path).max(prefix.len())]);
                 if slice == *path {
@@ -227,6 +229,11 @@ fn add_members(
             }
         }
     }
+}
+
+/// The slice that a path belongs to.
+fn slice_of(planner: &dyn Planner, path: &str) -> Str {
+    planner.holder(path).unwrap_or_else(|| path[..planner.slice_len(path)].into())
 }
 
 /// The least path behind a slice.

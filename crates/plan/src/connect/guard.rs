@@ -9,9 +9,11 @@ use causeway_ovn::{Plan, Planned, Str};
 use causeway_types::{Cidr, Families, Family, hashed_name};
 use causeway_zone::{ConnectInfo, Zone};
 
+use super::kinds::{GuardedSetKey, GuardsKey};
 use super::steering::{field, short, subnets};
-use super::{CONTROLLER, Road, at, owner, plan_of};
+use super::{CONTROLLER, Road, owner, plan_of};
 use crate::common::ACL_METER;
+use crate::room::SliceKey as _;
 use crate::row::{set, switch, with};
 
 const PASS_SERVICES: i64 = 5000;
@@ -33,7 +35,7 @@ pub(super) fn guarded(road: &Road<'_>, row: Planned) -> Planned {
 }
 
 fn path_of(road: &Road<'_>, guard: &str) -> Str {
-    at(road.info, ["guard", road.name().as_str(), guard])
+    GuardsKey { connect: road.info.name.clone(), network: road.name().clone() }.path([guard])
 }
 
 /// Those in which the network has a link.
@@ -101,7 +103,7 @@ fn set_name(info: &ConnectInfo, family: Family) -> String {
 }
 
 fn path_of_set(info: &ConnectInfo, family: Family) -> Str {
-    at(info, ["guarded", short(family)])
+    GuardedSetKey { connect: info.name.clone() }.path([short(family)])
 }
 
 /// The pod subnets of all networks of a connection, one set for each family. It is not one that steers: it is there, and

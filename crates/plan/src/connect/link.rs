@@ -9,10 +9,12 @@ use causeway_types::{ConnectTopology, Family, Link, NodeId, NodeName};
 use causeway_zone::{ConnectInfo, There};
 use ipnet::IpNet;
 
-use super::{OwnPort, Road, at, guard, owner};
+use super::kinds::{LinkKey, NetworkKey, RouterKey};
+use super::{OwnPort, Road, guard, owner};
 use crate::common::copp;
+use crate::network::Result;
+use crate::room::SliceKey as _;
 use crate::row::{Map, Route, mac_of, map, router as router_of, set, with};
-use crate::scope::Result;
 
 /// What enters by the links of the compact layout keeps to that layout's routes: transit's are longer and would win.
 const COMPACT: &str = "compact";
@@ -30,7 +32,7 @@ pub(super) fn router(info: &ConnectInfo) -> Planned {
 }
 
 fn path_of_router(info: &ConnectInfo) -> Str {
-    at(info, ["router"])
+    RouterKey { connect: info.name.clone() }.slice().into()
 }
 
 /// A link before it is rows.
@@ -62,12 +64,10 @@ impl<'a> Ends<'a> {
     }
 
     fn at(&self, rest: &[&str]) -> Str {
-        let network = self.road.name().as_str();
+        let (connect, network) = (self.road.info.name.clone(), self.road.name().clone());
         match self.node {
-            Some(node) => {
-                at(self.road.info, ["link", network, node.as_str()].into_iter().chain(rest.iter().copied()))
-            }
-            None => at(self.road.info, ["network", network].into_iter().chain(rest.iter().copied())),
+            Some(node) => LinkKey { connect, network, node: node.clone() }.path(rest),
+            None => NetworkKey { connect, network }.path(rest),
         }
     }
 

@@ -13,30 +13,39 @@
 //! its own pods. Where services alone are granted, guards on the networks' switches keep everything else off the roads.
 
 mod guard;
+mod kinds;
 mod link;
 mod steering;
 
 use causeway_api::crd::Topology;
 use causeway_ovn::declare::Phase;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Plan, Planned, Str, path};
+use causeway_ovn::{Plan, Planned};
 use causeway_types::{ConnectName, NetworkName, NodeName, PortKey};
-use causeway_zone::{Active, ConnectInfo, Connecting, Here, Membership, Place, Rendering, Use, Zone, paths};
+use causeway_zone::{Active, ConnectInfo, Connecting, Here, Membership, Place, Rendering, Use, Zone};
 
+use self::kinds::ConnectGroupKey;
+use crate::network::Result;
+use crate::room::{Room, SliceKey as _};
 use crate::row::{Map, map, switch};
-use crate::scope::Result;
 
-/// A slice of a connection.
-pub(crate) enum Part {
-    Router(ConnectName),
-    Set(ConnectName),
-    GuardedSet(ConnectName),
-    Guards(ConnectName, NetworkName),
-    Link(ConnectName, NetworkName, NodeName),
-    Network(ConnectName, NetworkName),
-    Policy(ConnectName, NetworkName, NetworkName),
-    Steering(ConnectName, NetworkName),
-}
+pub(crate) use self::kinds::{ConnectGroupKey as GroupKey, GroupOfConnect};
+
+/// Everything of connections.
+pub(crate) static ROOM: Room<Zone> = Room {
+    name: "connections",
+    kinds: &[
+        &kinds::Routers,
+        &kinds::Sets,
+        &kinds::GuardedSets,
+        &kinds::Guards,
+        &kinds::Links,
+        &kinds::NetworkLinks,
+        &kinds::Policies,
+        &kinds::Steering,
+        &kinds::ConnectGroups,
+    ],
+};
 
 /// A port of a connect router that is this zone's own, as the southbound database must have it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -45,48 +54,6 @@ pub struct OwnPort {
     pub name: String,
     /// The key that was asked for, if any was.
     pub key: Option<PortKey>,
-}
-
-impl Part {
-    /// Reads the components of a prefix that lies in one slice.
-    pub(crate) fn of(parts: &[&str]) -> Option<Self> {
-        let ["cnc", connect, rest @ ..] = parts else { return None };
-        let connect = ConnectName::new(*connect).ok()?;
-        let network = |name: &str| NetworkName::new(name).ok();
-        Some(match rest {
-            ["router"] => Self::Router(connect),
-            ["set", _, ..] => Self::Set(connect),
-            ["guarded", _, ..] => Self::GuardedSet(connect),
-            ["guard", name, _, ..] => Self::Guards(connect, network(name)?),
-            ["link", name, node, _, ..] => Self::Link(connect, network(name)?, NodeName::new(*node).ok()?),
-            ["network", name, _, ..] => Self::Network(connect, network(name)?),
-            ["policy", from, to, _, ..] => Self::Policy(connect, network(from)?, network(to)?),
-            ["steer", name, _, ..] => Self::Steering(connect, network(name)?),
-            _ => return None,
-        })
-    }
-
-    /// The router first, then guards, policies last.
-    pub(crate) fn priority(&self) -> u8 {
-        match self {
-            Self::Router(_) => 10,
-            Self::GuardedSet(_) => 52,
-            Self::Guards(..) => 55,
-            Self::Network(..) | Self::Set(_) => 60,
-            Self::Link(..) => 65,
-            Self::Policy(..) | Self::Steering(..) => 70,
-        }
-    }
-}
-
-/// How many components of a path name its slice, by the third of them; a router is a slice of its own.
-pub(crate) fn depth(kind: Option<&str>) -> Option<usize> {
-    match kind {
-        Some("link" | "policy") => Some(5),
-        Some("network" | "steer" | "guard") => Some(4),
-        Some("set" | "guarded") => Some(3),
-        _ => None,
-    }
 }
 
 /// A network in a connection, rendered here.
@@ -166,10 +133,6 @@ fn owner(info: &ConnectInfo) -> Map {
 
 const CONTROLLER: &str = "ovnkube-network-connect-controller";
 
-fn at<'a>(info: &'a ConnectInfo, rest: impl IntoIterator<Item = &'a str, IntoIter: Clone>) -> Str {
-    path::join(["cnc", info.name.as_str()].into_iter().chain(rest))
-}
-
 /// The connection, or the plan of everything that it would have.
 fn settled<'a>(zone: &'a Zone, connect: &ConnectName) -> std::result::Result<&'a ConnectInfo, Plan> {
     if !zone.knows_connects() {
@@ -180,29 +143,6 @@ fn settled<'a>(zone: &'a Zone, connect: &ConnectName) -> std::result::Result<&'a
         Some(Connecting::Broken(problem)) => Err(Plan::Hold(problem.message.clone())),
         Some(Connecting::Settled(info)) => Ok(info),
     }
-}
-
-/// The plan of a slice.
-pub(crate) fn plan(zone: &Zone, part: &Part) -> Plan {
-    let planned = match part {
-        Part::Router(connect) => settled(zone, connect).map(|info| Plan::Rows(vec![link::router(info)])),
-        Part::Set(connect) => settled(zone, connect).map(|info| steering::sets(zone, info)),
-        Part::GuardedSet(connect) => settled(zone, connect).map(|info| guard::sets(zone, info)),
-        Part::Guards(connect, network) => road(zone, connect, network).map(|road| guard::rows(&road)),
-        Part::Link(connect, network, node) => road(zone, connect, network).map(|road| of_node(&road, node)),
-        Part::Network(connect, network) => road(zone, connect, network).map(|road| {
-            if road.has_network_link() { plan_of(link::of_network(&road)) } else { Plan::Absent }
-        }),
-        Part::Policy(connect, from, to) => settled(zone, connect).and_then(|info| {
-            // Nobody can be kept from addresses that are not known, so nothing leads there.
-            if info.needs_guards() && zone.active(to).is_none() {
-                return Err(Plan::Absent);
-            }
-            Road::of(zone, info, from).map(|road| steering::policy(&road, to))
-        }),
-        Part::Steering(connect, network) => road(zone, connect, network).map(|road| steering::to_all(&road)),
-    };
-    planned.unwrap_or_else(|plan| plan)
 }
 
 fn road<'a>(
@@ -223,14 +163,14 @@ fn plan_of(rows: Result<Vec<Planned>>) -> Plan {
 
 /// The group of load balancers of all services that a connection makes reachable, on the switch of each of its networks.
 /// A switch that is not there, since its network cannot be rendered, keeps the group from nobody else.
-pub(crate) fn group(zone: &Zone, connect: &ConnectName) -> Plan {
-    let info = match settled(zone, connect) {
+fn balancers(zone: &Zone, key: &ConnectGroupKey) -> Plan {
+    let info = match settled(zone, &key.group.0) {
         Ok(info) if info.services => info,
         Ok(_) => return Plan::Absent,
         Err(plan) => return plan,
     };
     let row = nb::LoadBalancerGroup { name: info.names.service_lb_group().into(), ..Default::default() };
-    let mut planned = Planned::new(paths::connect_group(&info.name), row).in_phase(Phase::Port);
+    let mut planned = Planned::new(key.slice(), row).in_phase(Phase::Port);
     for network in zone.members(info) {
         match zone.rendering(network) {
             Some(Rendering::Rendered(_)) => {
@@ -243,6 +183,11 @@ pub(crate) fn group(zone: &Zone, connect: &ConnectName) -> Plan {
         }
     }
     Plan::Rows(vec![planned])
+}
+
+/// A network's link that is the same on every node.
+fn of_links(road: &Road<'_>) -> Plan {
+    if road.has_network_link() { plan_of(link::of_network(road)) } else { Plan::Absent }
 }
 
 /// A layer3 network's link of one node, this one or another.
@@ -265,65 +210,6 @@ fn of_node(road: &Road<'_>, node: &NodeName) -> Plan {
             Plan::Hold(format!("whether node {node} uses network {} is not known yet", road.name()))
         }
     }
-}
-
-/// The slices under a prefix that is wider than one of them.
-pub(crate) fn slices(zone: &Zone, prefix: &str) -> Vec<String> {
-    let parts: Vec<&str> = prefix.split(':').collect();
-    let name = |at: usize| parts.get(at).filter(|part| !part.is_empty() && at + 1 < parts.len());
-    match (name(1).map(|connect| ConnectName::new(*connect)), name(3).map(|net| NetworkName::new(*net))) {
-        (None, _) => zone.connects().flat_map(|connect| slices_of(zone, connect, None)).collect(),
-        (Some(Ok(connect)), None) => slices_of(zone, &connect, None),
-        (Some(Ok(connect)), Some(Ok(network))) => slices_of(zone, &connect, Some(&network)),
-        _ => Vec::new(),
-    }
-}
-
-fn slices_of(zone: &Zone, connect: &ConnectName, only: Option<&NetworkName>) -> Vec<String> {
-    let router = paths::connect_router(connect);
-    let info = match zone.connecting(connect) {
-        None | Some(Connecting::Unsettled) => return Vec::new(),
-        // What cannot be read says so once.
-        Some(Connecting::Broken(_)) => return vec![router],
-        Some(Connecting::Settled(info)) => info,
-    };
-    let mut slices = vec![router];
-    if info.touches_networks() {
-        slices.push(paths::connect_set(connect));
-        slices.extend(info.services.then(|| paths::connect_group(&info.name)));
-        slices.extend(info.needs_guards().then(|| paths::guarded_set(connect)));
-        match only {
-            Some(network) => slices.extend(slices_of_network(zone, info, network)),
-            None => {
-                slices.extend(zone.members(info).flat_map(|network| slices_of_network(zone, info, network)))
-            }
-        }
-    }
-    slices
-}
-
-fn slices_of_network(zone: &Zone, info: &ConnectInfo, network: &NetworkName) -> Vec<String> {
-    let connect = &info.name;
-    let road = match Road::of(zone, info, network) {
-        Ok(road) => road,
-        Err(Plan::Hold(_)) => return vec![paths::network_link(connect, network)],
-        Err(_) => return Vec::new(),
-    };
-    let mut slices = Vec::new();
-    slices.extend(info.needs_guards().then(|| paths::guards(connect, network)));
-    if road.has_network_link() {
-        slices.push(paths::network_link(connect, network));
-    }
-    if road.has_node_links() {
-        slices.extend(zone.nodes().map(|node| paths::link(connect, network, &node.name)));
-    }
-    if info.is_compact() {
-        slices.push(paths::steering(connect, network));
-    } else {
-        let others = zone.members(info).filter(|other| *other != network);
-        slices.extend(others.map(|other| paths::policy(connect, network, other)));
-    }
-    slices
 }
 
 /// The ports of a connect router that are this zone's own. Those of other nodes are theirs to report.

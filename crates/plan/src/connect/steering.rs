@@ -11,9 +11,11 @@ use causeway_ovn::{Plan, Planned, Str};
 use causeway_types::{Cidr, Family, NetworkName, hashed_name};
 use causeway_zone::{Active, ConnectInfo, Membership, Zone};
 
-use super::{CONTROLLER, Road, at, guard, link, owner, plan_of};
+use super::kinds::{PolicyKey, SetKey, SteeringKey};
+use super::{CONTROLLER, Road, guard, link, owner, plan_of};
+use crate::network::Result;
+use crate::room::SliceKey as _;
 use crate::row::{router, set, with};
-use crate::scope::Result;
 
 const PRIORITY: i64 = 9001;
 
@@ -58,7 +60,9 @@ fn to_one(road: &Road<'_>, to: &Active) -> Result<Vec<Planned>> {
         let each: Vec<String> =
             subnets(to, family).iter().map(|subnet| format!("{name} == {subnet}")).collect();
         let matches = if each.len() > 1 { format!("({})", each.join(" || ")) } else { each.concat() };
-        let path = at(road.info, ["policy", road.name().as_str(), to.name().as_str(), short(family)]);
+        let path =
+            PolicyKey { connect: road.info.name.clone(), from: road.name().clone(), to: to.name().clone() }
+                .path([short(family)]);
         rows.push(row(road, family, path, next_hop, &matches));
     }
     Ok(rows)
@@ -81,7 +85,8 @@ pub(super) fn to_all(road: &Road<'_>) -> Plan {
         for own in subnets(road.net, family) {
             matches.push_str(&format!(" && {name} != {own}"));
         }
-        let path = at(road.info, ["steer", road.name().as_str(), short(family)]);
+        let path = SteeringKey { connect: road.info.name.clone(), network: road.name().clone() }
+            .path([short(family)]);
         rows.push(row(road, family, path, next_hop, &matches));
     }
     plan_of(Ok(rows))
@@ -131,7 +136,8 @@ pub(super) fn sets(zone: &Zone, info: &ConnectInfo) -> Plan {
             external_ids: with(owner(info), [("ip-family", short(family))]),
         };
         // It steers: what it names must have its roads first, and policies that name it come after it.
-        let set = Planned::new(at(info, ["set", short(family)]), row).in_phase(Phase::Route);
+        let set = Planned::new(SetKey { connect: info.name.clone() }.path([short(family)]), row)
+            .in_phase(Phase::Route);
         set.members_apart("addresses")
     };
     Plan::Rows(info.families().iter().flat_map(of_family).collect())

@@ -92,6 +92,10 @@ impl<W: World> Planner for House<'_, W> {
         self.kind_of(path).map_or(path.len(), |(_, length)| length)
     }
 
+    fn holder(&self, path: &str) -> Option<Str> {
+        self.kinds().find_map(|kind| kind.holder(self.world, path)).map(Str::from)
+    }
+
     fn plan(&self, slice: &str) -> Plan {
         let Some((kind, length)) = self.kind_of(slice) else { return self.wide(slice) };
         let covers = |row: &Planned| {

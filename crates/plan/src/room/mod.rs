@@ -5,7 +5,7 @@
 //! blame when it fails, and which of its slices follow from a change of fact. Nobody else knows its paths. [`House`]
 //! puts rooms together and is the planner that the engine asks.
 
-mod house;
+pub(crate) mod house;
 mod key;
 
 pub use house::House;
@@ -41,6 +41,11 @@ pub trait Kind<W: World>: Sync {
     /// Who is not as it was asked for when the slice fails, waits or is held; the first is the one to tell.
     fn blame(&self, world: &W, key: &Self::Key) -> Vec<W::Subject>;
 
+    /// The slice whose rows hold a row with another root, which the database knows by its own key.
+    fn holds(&self, _world: &W, _path: &str) -> Option<Self::Key> {
+        None
+    }
+
     /// The slices that may differ after a change. The world is as it is after the change.
     fn follows(&self, world: &W, change: &W::Change) -> Vec<Slices<Self::Key>>;
 }
@@ -61,6 +66,8 @@ pub trait AnyKind<W: World>: Sync {
     fn slice_len(&self, path: &str) -> Option<usize>;
     /// The slices below a prefix that is wider than one.
     fn below(&self, world: &W, prefix: &str) -> Vec<String>;
+    /// See [`Kind::holds`].
+    fn holder(&self, world: &W, path: &str) -> Option<String>;
     /// The plan of the slice that a path or prefix lies in.
     fn plan_at(&self, world: &W, slice: &str) -> Plan;
     /// See [`Kind::priority`].
@@ -86,6 +93,10 @@ impl<W: World, T: Kind<W>> AnyKind<W> for T {
     fn below(&self, world: &W, prefix: &str) -> Vec<String> {
         let only = key::partial::<T::Key>(prefix);
         only.map(|only| self.slices(world, &only).iter().map(SliceKey::slice).collect()).unwrap_or_default()
+    }
+
+    fn holder(&self, world: &W, path: &str) -> Option<String> {
+        self.holds(world, path).map(|key| key.slice())
     }
 
     fn plan_at(&self, world: &W, slice: &str) -> Plan {

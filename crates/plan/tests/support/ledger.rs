@@ -11,6 +11,8 @@ type Rows = BTreeMap<(&'static str, Str), Planned>;
 pub struct Ledger {
     pub rows: Rows,
     pub held: BTreeSet<Str>,
+    /// Rows outside of the slice that plans them: a row of that slice holds them, and they go with it.
+    held_by: BTreeMap<(&'static str, Str), Str>,
 }
 
 fn covers(slice: &str, path: &str) -> bool {
@@ -22,7 +24,8 @@ impl Ledger {
     pub fn look(&mut self, planner: &dyn Planner, prefix: &str) {
         let mut slices: BTreeSet<Str> = planner.slices(prefix).into_iter().collect();
         for (_, path) in self.rows.keys().filter(|(_, path)| path.starts_with(prefix)) {
-            slices.insert(path[..planner.slice_len(path).max(prefix.len())].into());
+            let own = || path[..planner.slice_len(path).max(prefix.len())].into();
+            slices.insert(planner.holder(path).unwrap_or_else(own));
         }
         self.held.retain(|slice| !covers(prefix, slice));
         for slice in slices {
@@ -34,11 +37,23 @@ impl Ledger {
                     continue;
                 }
             };
-            self.rows.retain(|(_, path), _| !covers(&slice, path));
-            for row in planned {
-                assert!(covers(&slice, &row.path), "{} is outside {slice}", row.path);
-                let twice = self.rows.insert((row.meta.name, row.path.clone()), row);
+            self.replace(planner, &slice, planned);
+        }
+    }
+
+    fn replace(&mut self, planner: &dyn Planner, slice: &Str, planned: Vec<Planned>) {
+        let held_by = &self.held_by;
+        self.rows.retain(|key, _| !covers(slice, &key.1) && held_by.get(key) != Some(slice));
+        self.held_by.retain(|_, holder| holder != slice);
+        for row in planned {
+            let key = (row.meta.name, row.path.clone());
+            if covers(slice, &row.path) {
+                let twice = self.rows.insert(key, row);
                 assert!(twice.is_none(), "planned twice: {twice:?}");
+            } else {
+                assert_eq!(planner.holder(&row.path).as_ref(), Some(slice), "{} is outside", row.path);
+                self.held_by.insert(key.clone(), slice.clone());
+                self.rows.insert(key, row);
             }
         }
     }
@@ -52,7 +67,10 @@ impl Ledger {
 
     /// Rows outside of slices that are held.
     pub fn certain(&self, held: &BTreeSet<Str>) -> Rows {
-        let certain = |path: &str| !held.iter().any(|slice| covers(slice, path));
-        self.rows.iter().filter(|((_, path), _)| certain(path)).map(|(k, v)| (k.clone(), v.clone())).collect()
+        let certain = |key: &(&'static str, Str)| {
+            let holder = self.held_by.get(key);
+            !held.iter().any(|slice| covers(slice, &key.1) || holder == Some(slice))
+        };
+        self.rows.iter().filter(|(key, _)| certain(key)).map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 }

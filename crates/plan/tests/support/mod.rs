@@ -11,12 +11,13 @@ use std::net::IpAddr;
 
 use causeway_api::intent::ClusterConfig;
 use causeway_ovn::{Plan, Planned, Planner};
+use causeway_plan::Dirty;
 use causeway_record::{
     Connect, Endpoint, EndpointPort, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Protocol, Service,
     ServicePort,
 };
 use causeway_types::{Cidr, ConnectName, ConnectSubnet, Family, NodeId, NodeName};
-use causeway_zone::{DefaultService, Zone, ZoneConfig};
+use causeway_zone::{Changes, DefaultService, Zone, ZoneConfig};
 use serde_json::{Value, json};
 
 /// Which IP families a cluster and its networks have.
@@ -480,5 +481,16 @@ pub fn serve(zone: &mut Zone, ip: Ip) {
                 zone.apply_endpoint_slice(&slice(&at, name, network, &endpoints));
             }
         }
+    }
+}
+
+/// What is to be looked at after changes.
+pub(crate) trait On {
+    fn on(self, zone: &Zone) -> Dirty;
+}
+
+impl On for Changes {
+    fn on(self, zone: &Zone) -> Dirty {
+        Dirty::after(zone, &self)
     }
 }

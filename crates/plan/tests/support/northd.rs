@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, Command, Stdio};
 
+use causeway_plan::Dirty;
 use causeway_testing::program;
-use causeway_zone::{Dirty, Zone};
+use causeway_zone::Zone;
 
 use super::server::Databases;
 use super::{Ip, connected, layer3, pod};

@@ -8,9 +8,9 @@ use causeway_node::{Applier, ApplierConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
 use causeway_ovn::{Planner, diff_slice};
-use causeway_plan::{Northbound, Southbound};
+use causeway_plan::{Dirty, northbound, southbound};
 use causeway_testing::{OvsdbServer, program, schema_file};
-use causeway_zone::{Dirty, Zone};
+use causeway_zone::Zone;
 
 pub fn run<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
@@ -53,15 +53,15 @@ impl Databases {
     pub async fn apply(&mut self, zone: &Zone, dirty: Dirty) {
         dirty.northbound.iter().for_each(|prefix| self.north_writer.dirty(prefix));
         dirty.southbound.iter().for_each(|prefix| self.south_writer.dirty(prefix));
-        settle(&mut self.south_writer, &Southbound::new(zone)).await;
-        settle(&mut self.north_writer, &Northbound::new(zone)).await;
+        settle(&mut self.south_writer, &southbound(zone)).await;
+        settle(&mut self.north_writer, &northbound(zone)).await;
     }
 
     /// Every slice is as planned, and nothing failed or waits.
     pub fn assert_as_planned(&self, zone: &Zone) {
         for (writer, planner, declarations) in [
-            (&self.north_writer, &Northbound::new(zone) as &dyn Planner, &NORTHBOUND),
-            (&self.south_writer, &Southbound::new(zone) as &dyn Planner, &SOUTHBOUND),
+            (&self.north_writer, &northbound(zone) as &dyn Planner, &NORTHBOUND),
+            (&self.south_writer, &southbound(zone) as &dyn Planner, &SOUTHBOUND),
         ] {
             let engine = writer.engine();
             assert!(engine.failures().is_empty(), "{:?}", engine.failures());

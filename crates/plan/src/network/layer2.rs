@@ -12,10 +12,10 @@ use causeway_types::{Family, PortKey, TransitPeers};
 use causeway_zone::Leg;
 use ipnet::IpNet;
 
-use crate::interconnect::spanning;
-use crate::layer3::subnet_config;
+use super::layer3::subnet_config;
+use super::nodes::spanning;
+use super::{Result, Scope};
 use crate::row::{Map, Route, core, gateway_router, map, role_ids, router, router_facing, switch, with};
-use crate::scope::{Result, Scope};
 
 /// Everything of the network in this zone but for the way out.
 pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {

@@ -5,20 +5,112 @@ use std::net::IpAddr;
 
 use causeway_api::crd::Topology;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str, path};
-use causeway_types::{Family, Mac, MasqueradeRole, masquerade_address};
-use causeway_zone::{Gateway, Leg};
+use causeway_ovn::{Plan, Planned, Str};
+use causeway_types::{Family, Mac, MasqueradeRole, NetworkName, NetworkNames, masquerade_address};
+use causeway_zone::{Change, Gateway, Leg, Subject, Zone};
 use ipnet::IpNet;
 
-use crate::row::{Route, gateway as at, gateway_router, ids, map, role_ids, router, set, with};
-use crate::scope::{Result, Scope};
+use super::{Result, Scope, of_network, rendered};
+use crate::room::{Kind, SliceKey as _, Slices};
+use crate::row::{Route, gateway_router, ids, map, role_ids, router, set, with};
 
 /// The name by which the bridge is known to OVN on every node.
 const PHYSICAL_NETWORK: &str = "physnet";
 const TO_NODE: i64 = 1004;
 
+crate::slice_key! {
+    /// What leads from a network out of the node.
+    pub(super) struct GatewayKey, GatewayKeys { network: NetworkName } at ["network", _, "gateway"]
+}
+
+crate::slice_key! {
+    /// MAC bindings of a network's gateway router, which the database knows by port and address.
+    pub(super) struct BindingsKey, BindingsKeys { port: String } at ["Static_MAC_Binding", _]
+}
+
+pub(super) struct Gateways;
+
+impl Kind<Zone> for Gateways {
+    type Key = GatewayKey;
+
+    fn slices(&self, zone: &Zone, only: &GatewayKeys) -> Vec<GatewayKey> {
+        rendered(zone, only.network.as_ref()).into_iter().map(|network| GatewayKey { network }).collect()
+    }
+
+    fn plan(&self, zone: &Zone, key: &GatewayKey) -> Plan {
+        of_network(zone, &key.network, |scope| scope.gateway.map_or(Ok(Vec::new()), |g| rows(scope, g)))
+    }
+
+    fn priority(&self) -> u8 {
+        40
+    }
+
+    fn blame(&self, _zone: &Zone, key: &GatewayKey) -> Vec<Subject> {
+        vec![Subject::Network(key.network.clone())]
+    }
+
+    fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<GatewayKey>> {
+        match change {
+            Change::Network(name) => vec![GatewayKey { network: name.clone() }.into()],
+            _ => Vec::new(),
+        }
+    }
+}
+
+pub(super) struct Bindings;
+
+impl BindingsKey {
+    fn of_network(zone: &Zone, network: &NetworkName) -> Self {
+        Self { port: NetworkNames::new(network.clone()).gateway_to_external(&zone.config().node) }
+    }
+
+    /// The network of a port `rtoe-GR_<prefix><node>`.
+    fn network<'a>(&self, zone: &'a Zone) -> Option<&'a NetworkName> {
+        let prefix = self.port.strip_prefix("rtoe-GR_")?.strip_suffix(zone.config().node.as_str())?;
+        zone.network_with_prefix(prefix)
+    }
+}
+
+impl Kind<Zone> for Bindings {
+    type Key = BindingsKey;
+
+    fn slices(&self, zone: &Zone, only: &BindingsKeys) -> Vec<BindingsKey> {
+        let all = rendered(zone, None);
+        let keys = all.iter().map(|network| BindingsKey::of_network(zone, network));
+        keys.filter(|key| only.port.as_ref().is_none_or(|port| *port == key.port)).collect()
+    }
+
+    fn plan(&self, zone: &Zone, key: &BindingsKey) -> Plan {
+        match key.network(zone) {
+            Some(name) => of_network(zone, name, |scope| {
+                scope.gateway.map_or(Ok(Vec::new()), |gateway| mac_bindings(scope, gateway))
+            }),
+            None => Plan::Absent,
+        }
+    }
+
+    fn priority(&self) -> u8 {
+        40
+    }
+
+    fn blame(&self, zone: &Zone, key: &BindingsKey) -> Vec<Subject> {
+        key.network(zone).map(|network| Subject::Network(network.clone())).into_iter().collect()
+    }
+
+    fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<BindingsKey>> {
+        match change {
+            Change::Network(name) => vec![BindingsKey::of_network(zone, name).into()],
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn at(network: &NetworkName, rest: &[&str]) -> Str {
+    GatewayKey { network: network.clone() }.path(rest)
+}
+
 /// Everything that leads from the network out of the node.
-pub(crate) fn rows(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>> {
+fn rows(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>> {
     let mut rows = external(scope, gateway);
     for leg in outward(scope, gateway) {
         rows.extend(routes_out(scope, gateway, leg)?);
@@ -211,7 +303,7 @@ fn default_services(scope: &Scope<'_>, gateway: &Gateway, leg: &Leg) -> Vec<Plan
 }
 
 /// Who answers for the node's masquerade addresses. The database knows these rows by port and address.
-pub(crate) fn mac_bindings(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>> {
+fn mac_bindings(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>> {
     let port = scope.net.names.gateway_to_external(scope.here.name);
     let mut rows = Vec::new();
     for leg in outward(scope, gateway) {
@@ -230,5 +322,5 @@ pub(crate) fn mac_bindings(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<P
 }
 
 fn binding(port: &str, address: IpAddr) -> Str {
-    path::join(["Static_MAC_Binding", port, &address.to_string()])
+    BindingsKey { port: port.to_owned() }.path([address.to_string()])
 }

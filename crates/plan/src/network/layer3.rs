@@ -12,9 +12,9 @@ use causeway_types::Family;
 use causeway_zone::Leg;
 use ipnet::IpNet;
 
-use crate::interconnect;
+use super::nodes;
+use super::{Result, Scope};
 use crate::row::{Map, Route, core, gateway_router, ids, map, role_ids, router, router_facing, switch, with};
-use crate::scope::{Result, Scope};
 
 /// Everything of the network in this zone but for the way out.
 pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
@@ -30,7 +30,7 @@ pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     rows.extend(scope.port_groups());
     rows.extend(node_ports(scope));
     rows.extend(join(scope)?);
-    rows.extend(interconnect::transit_switch(scope)?);
+    rows.extend(nodes::transit_switch(scope)?);
     rows.extend(routes(scope)?);
     Ok(rows)
 }

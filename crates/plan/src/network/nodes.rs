@@ -2,14 +2,15 @@
 //! network's remote ports on its transit router.
 
 use causeway_api::crd::Topology;
-use causeway_ovn::Planned;
 use causeway_ovn::generated::nb;
-use causeway_types::PortKey;
-use causeway_zone::There;
+use causeway_ovn::{Plan, Planned, Str};
+use causeway_types::{NetworkName, NodeName, PortKey};
+use causeway_zone::{Change, Rendering, Subject, There, Use, Zone};
 use ipnet::IpNet;
 
-use crate::row::{Map, Route, addresses, core, ids, map, node, router, set, with};
-use crate::scope::{Result, Scope};
+use super::{Result, Scope, of_network, rendered};
+use crate::room::{Kind, SliceKey as _, Slices};
+use crate::row::{Map, Route, addresses, core, ids, map, router, set, with};
 
 /// The configuration of a switch that spans zones.
 pub(crate) fn spanning(name: &str, key: u32) -> Map {
@@ -63,8 +64,71 @@ fn transit_of(scope: &Scope<'_>, node: causeway_types::NodeId) -> Result<Vec<IpN
     scope.net.legs.iter().map(|leg| leg.transit_of(node).map_err(|error| scope.fault(error))).collect()
 }
 
+crate::slice_key! {
+    /// What leads from a network to another node.
+    pub(super) struct NodeKey, NodeKeys { network: NetworkName, node: NodeName } at ["network", _, "node", _]
+}
+
+pub(super) struct Nodes;
+
+impl Kind<Zone> for Nodes {
+    type Key = NodeKey;
+
+    fn slices(&self, zone: &Zone, only: &NodeKeys) -> Vec<NodeKey> {
+        let others: Vec<&NodeName> = zone.others().map(|node| &node.name).collect();
+        let of = |network: &NetworkName| -> Vec<NodeKey> {
+            others.iter().map(|node| NodeKey { network: network.clone(), node: (*node).clone() }).collect()
+        };
+        rendered(zone, only.network.as_ref()).iter().flat_map(of).collect()
+    }
+
+    fn plan(&self, zone: &Zone, key: &NodeKey) -> Plan {
+        let (network, node) = (&key.network, &key.node);
+        if matches!(zone.rendering(network), None | Some(Rendering::Unused)) {
+            return Plan::Absent;
+        }
+        let there = match zone.there(node) {
+            Ok(there) => there,
+            Err(error) => return Plan::Hold(error),
+        };
+        match (there, zone.used_on(network, node)) {
+            (None, _) | (_, Use::Unused) => Plan::Absent,
+            (_, Use::Unknown) => {
+                Plan::Hold(format!("whether node {node} uses network {network} is not known yet"))
+            }
+            (Some(there), Use::Used) => of_network(zone, network, |scope| rows(scope, &there)),
+        }
+    }
+
+    fn priority(&self) -> u8 {
+        50
+    }
+
+    fn blame(&self, _zone: &Zone, key: &NodeKey) -> Vec<Subject> {
+        vec![Subject::Network(key.network.clone())]
+    }
+
+    fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<NodeKey>> {
+        let one = |network: &NetworkName, node: &NodeName| {
+            Slices::from(NodeKey { network: network.clone(), node: node.clone() })
+        };
+        match change {
+            Change::Node(node) => zone.networks().map(|network| one(network, node)).collect(),
+            Change::Use { network, node } => vec![one(network, node)],
+            Change::Network(name) => {
+                vec![Slices::under(&NodeKeys { network: Some(name.clone()), node: None })]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn at(network: &NetworkName, node: &NodeName, rest: &[&str]) -> Str {
+    NodeKey { network: network.clone(), node: node.clone() }.path(rest)
+}
+
 /// Everything of the network that leads to one other node.
-pub(crate) fn rows(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
+fn rows(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
     match scope.net.topology {
         // A gateway router on the switch itself, as it was before transit routers, has no port to lead to.
         Topology::Layer2 if !there.has_transit_routers => Ok(Vec::new()),
@@ -75,7 +139,7 @@ pub(crate) fn rows(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>>
 
 fn layer3(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
     let (names, name) = (&scope.net.names, scope.name());
-    let at = |rest: &[&str]| node(name, there.name.as_str(), rest);
+    let at = |rest: &[&str]| at(name, there.name, rest);
     let interfaces = transit_of(scope, there.id)?;
     let port = nb::LogicalSwitchPort {
         name: names.transit_switch_to_router(there.name).into(),
@@ -107,7 +171,7 @@ fn layer3(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
 /// router span zones.
 fn layer2(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
     let (names, name) = (&scope.net.names, scope.name());
-    let at = |rest: &[&str]| node(name, there.name.as_str(), rest);
+    let at = |rest: &[&str]| at(name, there.name, rest);
     let port_name = names.transit_router_to_gateway(there.name);
     let peers: std::result::Result<Vec<_>, _> =
         scope.net.legs.iter().map(|leg| leg.peers_of(there.id)).collect();

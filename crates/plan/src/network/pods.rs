@@ -3,17 +3,84 @@
 
 use causeway_api::crd::Topology;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str, path};
+use causeway_ovn::{Plan, Planned, Str};
 use causeway_record::ObjectKey;
-use causeway_types::{NetworkNames, ObjectName};
-use causeway_zone::{Active, PodAddress, PodInfo, PodPort, Zone};
+use causeway_types::{NamespaceName, NetworkName, NetworkNames, ObjectName};
+use causeway_zone::{Active, Change, PodAddress, PodInfo, PodPort, Subject, Zone};
 
+use super::{Result, Scope, of_network, rendered};
 use crate::isolation;
+use crate::room::{Kind, SliceKey as _, Slices};
 use crate::row::{ids, map, set, switch, with};
-use crate::scope::{Result, Scope};
+
+crate::slice_key! {
+    /// The ports of a pod on a network.
+    pub(super) struct PodKey, PodKeys { network: NetworkName, namespace: NamespaceName, pod: String } at ["network", _, "pod", _, _]
+}
+
+impl PodKey {
+    fn new(network: &NetworkName, pod: &ObjectKey) -> Self {
+        Self { network: network.clone(), namespace: pod.namespace.clone(), pod: pod.name.clone() }
+    }
+
+    fn pod(&self) -> ObjectKey {
+        ObjectKey { namespace: self.namespace.clone(), name: self.pod.clone() }
+    }
+}
+
+pub(super) struct Pods;
+
+impl Kind<Zone> for Pods {
+    type Key = PodKey;
+
+    fn slices(&self, zone: &Zone, only: &PodKeys) -> Vec<PodKey> {
+        let of = |network: &NetworkName| -> Vec<PodKey> {
+            zone.pods_of(network).iter().map(|pod| PodKey::new(network, pod)).collect()
+        };
+        let all = rendered(zone, only.network.as_ref());
+        let all = all.iter().flat_map(of);
+        all.filter(|key| only.namespace.as_ref().is_none_or(|name| *name == key.namespace)).collect()
+    }
+
+    /// A port that the pod does not have goes, also while the network cannot be rendered.
+    fn plan(&self, zone: &Zone, key: &PodKey) -> Plan {
+        let (name, pod_key) = (&key.network, key.pod());
+        let Some(pod) = zone.pod(&pod_key) else { return Plan::Absent };
+        let unreadable = pod.local.as_ref().is_some_and(|local| local.unreadable.is_some());
+        if !unreadable && !pod.ports.iter().any(|port| zone.network_of(port) == Some(name)) {
+            return Plan::Absent;
+        }
+        of_network(zone, name, |scope| rows(zone, scope, &pod_key, pod))
+    }
+
+    fn priority(&self) -> u8 {
+        20
+    }
+
+    fn blame(&self, _zone: &Zone, key: &PodKey) -> Vec<Subject> {
+        vec![Subject::Network(key.network.clone())]
+    }
+
+    fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<PodKey>> {
+        match change {
+            Change::Pod { pod, network } => vec![PodKey::new(network, pod).into()],
+            Change::Network(name) => {
+                vec![Slices::under(&PodKeys { network: Some(name.clone()), ..PodKeys::default() })]
+            }
+            Change::Node(node) => zone.pods_on(node).flat_map(|pod| ports_of(zone, &pod)).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn ports_of(zone: &Zone, pod: &ObjectKey) -> Vec<Slices<PodKey>> {
+    let ports = zone.pod(pod).into_iter().flat_map(|info| &info.ports);
+    let networks = ports.filter_map(|port| zone.network_of(port));
+    networks.map(|network| PodKey::new(network, pod).into()).collect()
+}
 
 /// The ports of a pod on a network.
-pub(crate) fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, pod: &PodInfo) -> Result<Vec<Planned>> {
+fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, pod: &PodInfo) -> Result<Vec<Planned>> {
     if let Some(problem) = pod.local.as_ref().and_then(|local| local.unreadable.as_deref()) {
         return Err(format!("pod {key}: {problem}"));
     }
@@ -70,7 +137,7 @@ fn locked(port: Planned) -> Planned {
 }
 
 fn at(scope: &Scope<'_>, key: &ObjectKey, rest: &str) -> Str {
-    path::join(["network", scope.name().as_str(), "pod", key.namespace.as_str(), &key.name, rest])
+    PodKey::new(scope.name(), key).path([rest])
 }
 
 fn attachment(port: &PodPort) -> String {

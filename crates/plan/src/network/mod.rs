@@ -1,0 +1,73 @@
+//! Networks: their switches and routers, the way out of the node, the ways to other nodes, the ports of pods, and their
+//! groups of load balancers.
+//!
+//! Owns the paths `network:…`, and the groups and MAC bindings that the database knows by their own names.
+
+mod core;
+mod gateway;
+mod groups;
+mod layer2;
+mod layer3;
+mod nodes;
+mod pods;
+mod scope;
+
+use causeway_ovn::{Plan, Planned};
+use causeway_types::NetworkName;
+use causeway_zone::{Active, Rendering, Zone};
+
+pub(crate) use self::core::CoreKey;
+pub(crate) use groups::{GroupKey, GroupName};
+pub(crate) use scope::{Result, Scope};
+
+use crate::room::Room;
+use crate::room::house::plan_of;
+
+/// Everything of networks.
+pub(crate) static ROOM: Room<Zone> = Room {
+    name: "networks",
+    kinds: &[
+        &self::core::Cores,
+        &gateway::Gateways,
+        &gateway::Bindings,
+        &groups::Groups,
+        &nodes::Nodes,
+        &pods::Pods,
+    ],
+};
+
+fn scope<'a>(zone: &'a Zone, net: &'a Active) -> Result<Scope<'a>> {
+    let here = zone.here().map_err(|problem| problem.message)?;
+    let gateway = zone.gateway().map_err(|error| format!("node {}: {error}", here.name))?;
+    Ok(Scope { net, here, gateway, config: zone.config() })
+}
+
+/// Plans something of a network, if the network is rendered.
+pub(crate) fn of_network<'a>(
+    zone: &'a Zone,
+    name: &NetworkName,
+    rows: impl FnOnce(&Scope<'a>) -> Result<Vec<Planned>>,
+) -> Plan {
+    match zone.rendering(name) {
+        None | Some(Rendering::Unused) => Plan::Absent,
+        Some(Rendering::Unknown) => {
+            Plan::Hold(format!("network {name}: whether it is used here is not known yet"))
+        }
+        Some(Rendering::Broken(problem)) => Plan::Hold(problem.message.clone()),
+        Some(Rendering::Rendered(active)) => {
+            scope(zone, active).and_then(|scope| rows(&scope)).map_or_else(Plan::Hold, plan_of)
+        }
+    }
+}
+
+/// The networks that are rendered here: this one, or all. One that cannot be rendered says so once, in its core.
+fn rendered(zone: &Zone, only: Option<&NetworkName>) -> Vec<NetworkName> {
+    match only {
+        Some(name) => is_rendered(zone, name).then(|| name.clone()).into_iter().collect(),
+        None => zone.networks().filter(|name| is_rendered(zone, name)).cloned().collect(),
+    }
+}
+
+pub(crate) fn is_rendered(zone: &Zone, name: &NetworkName) -> bool {
+    matches!(zone.rendering(name), Some(Rendering::Rendered(_)))
+}
