@@ -85,3 +85,8 @@ impl Netlink {
         Ok(false)
     }
 }
+
+/// ENODEV has no kind of its own in std.
+pub(crate) fn is_missing(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(nix::errno::Errno::ENODEV as i32)
+}
