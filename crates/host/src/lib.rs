@@ -10,6 +10,7 @@
 mod diff;
 mod drive;
 mod error;
+mod events;
 mod fake;
 mod filter;
 mod host;
@@ -25,6 +26,7 @@ mod settings;
 pub use diff::{Difference, diff};
 pub use drive::bring;
 pub use error::{Error, Result};
+pub use events::follow_kernel;
 pub use fake::{FakeHost, FakePod};
 pub use host::{Host, LinkState, PodInterface, Route};
 pub use kernel::Kernel;

@@ -39,6 +39,10 @@ impl Mark {
         format!("{}:{word}:{owner}", self.name)
     }
 
+    pub(crate) fn is_on(self, alias: &str) -> bool {
+        self.read(alias).is_some()
+    }
+
     /// Who made a link with this alias, and for whom it is, if it is ours.
     fn read(self, alias: &str) -> Option<(Maker, Owner)> {
         let (maker, owner) = alias.strip_prefix(self.name)?.strip_prefix(':')?.split_once(':')?;
