@@ -51,6 +51,14 @@ pub enum Error {
     /// What was written is not there when it is read back.
     #[error("it does not stay as it was written: somebody else changes it")]
     NotKept,
+    /// A program cannot be run.
+    #[error("{} cannot be run: {source}", program.display())]
+    NoProgram {
+        /// Which one.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A program failed.
     #[error("{program}: {said}")]
     Program {
@@ -59,6 +67,9 @@ pub enum Error {
         /// What it said.
         said: String,
     },
+    /// The name of a thing that is ours by its name does not say so.
+    #[error("its name must begin with {0:?}")]
+    Unmarked(&'static str),
     /// This item is of a kind that is written elsewhere, or not yet.
     #[error("nothing here can make it so")]
     Unsupported,

@@ -96,7 +96,7 @@ pub fn delete_namespace(name: &str) -> Result<()> {
     }
 }
 
-fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn on_own_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
