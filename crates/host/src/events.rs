@@ -72,7 +72,7 @@ fn matters(mut rest: &[u8], mark: Mark) -> bool {
 fn can_be_ours(message: &RouteNetlinkMessage, mark: Mark) -> bool {
     match message {
         // Cables of pods come and go, and are nobody's plan.
-        RouteNetlinkMessage::NewLink(_) => {
+        RouteNetlinkMessage::NewLink(_) | RouteNetlinkMessage::DelLink(_) => {
             seen_link(message).is_none_or(|link| !link.is_cable() || mark.is_on(&link.alias))
         }
         RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {

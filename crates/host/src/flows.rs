@@ -8,7 +8,7 @@ use crate::output::{Actual, Op, Output, Seen, Wanted, Whose};
 use crate::program::run;
 use causeway_types::host::{Flow, Item, Key, Owner, Planned};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The upper half of the cookies of the node role's flows.
 const MARK: u32 = 0xca5e_3a70;
@@ -35,7 +35,7 @@ struct Line {
 
 impl Flows {
     /// The flows of a bridge, whose switch has its sockets in this folder.
-    pub fn new(program: impl Into<PathBuf>, folder: &std::path::Path, bridge: &str) -> Flows {
+    pub fn new(program: impl Into<PathBuf>, folder: &Path, bridge: &str) -> Flows {
         let target = format!("unix:{}", folder.join(format!("{bridge}.mgmt")).display());
         Flows { program: program.into(), bridge: bridge.to_owned(), target, normal: BTreeMap::new() }
     }

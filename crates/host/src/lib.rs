@@ -23,6 +23,7 @@ mod netlink;
 mod nft;
 mod output;
 mod program;
+mod programs;
 mod rtnetlink;
 mod settings;
 
@@ -38,4 +39,5 @@ pub use memory::Memory;
 pub use namespace::{delete_namespace, in_namespace, named_namespace, new_namespace};
 pub use nft::Nft;
 pub use output::{Actual, Applied, Op, Output, Problem, Seen, Wanted, Whose};
+pub use programs::Programs;
 pub use rtnetlink::{KernelOutput, Mark};

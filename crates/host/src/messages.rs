@@ -114,7 +114,9 @@ impl SeenLink {
 }
 
 pub(crate) fn seen_link(message: &RouteNetlinkMessage) -> Option<SeenLink> {
-    let RouteNetlinkMessage::NewLink(link) = message else { return None };
+    let (RouteNetlinkMessage::NewLink(link) | RouteNetlinkMessage::DelLink(link)) = message else {
+        return None;
+    };
     let up = link.header.flags.contains(LinkFlags::Up);
     let mut seen = SeenLink { index: link.header.index, up, ..SeenLink::default() };
     for attribute in &link.attributes {

@@ -3,9 +3,9 @@
 
 mod node;
 
-use causeway_host::{Applied, Error, Flows, bring};
+use causeway_host::{Applied, Error, Flows, Programs, bring};
 use causeway_testing::{Switch, program};
-use causeway_types::host::{Flow, HostPlan, Item, Owner};
+use causeway_types::host::{Flow, FrrSection, HostPlan, Item, Owner};
 use node::{ip, on_own_node};
 use std::process::Command;
 
@@ -149,4 +149,24 @@ fn half_a_picture_deletes_nothing() {
     let mut lost = Flows::new(program("ovs-ofctl"), switch.database.folder(), "br-no");
     let applied = bring(&mut lost, &HostPlan::default());
     assert!(matches!(applied.problems.as_slice(), [p] if matches!(p.error, Error::Program { .. })));
+}
+
+/// What a node runs: bridges are found by their sockets, so that flows go when nobody plans any on their bridge.
+#[test]
+fn the_last_flow_of_a_bridge_goes() {
+    let switch = switch();
+    let folder = program("ovs-ofctl").parent().unwrap().to_owned();
+    let programs = || {
+        let sockets = switch.database.folder().to_owned();
+        Programs::new(Some(sockets), "br-int").from_folder(&folder)
+    };
+    let section = FrrSection { first: "router bgp 64512".into(), lines: String::new() };
+    let mut plan = plan(all());
+    plan.add(&owner("red"), Item::Section(section));
+    let applied = programs().apply(&plan);
+    assert_eq!((applied.writes, flows(&switch).len()), (4, 4));
+    assert!(matches!(applied.problems.as_slice(), [p] if matches!(p.error, Error::Unsupported)));
+    let applied = programs().apply(&HostPlan::default());
+    assert_eq!((applied.writes, applied.problems.len()), (4, 0));
+    assert_eq!(flows(&switch).len(), 0);
 }

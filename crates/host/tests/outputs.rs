@@ -3,7 +3,7 @@
 
 mod node;
 
-use causeway_host::{Applied, Error, Host as _, Kernel};
+use causeway_host::{Applied, Error, Host as _, Kernel, Mark, follow_kernel};
 use causeway_types::Family;
 use causeway_types::host::{
     Address, HostPlan, Item, Key, Link, LinkKind, LinkState, MAIN_TABLE, Neighbour, Owner, Route, Rule,
@@ -11,6 +11,8 @@ use causeway_types::host::{
 };
 use node::{ip, on_own_node};
 use std::collections::BTreeSet;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 fn red() -> Owner {
     Owner::new("network:red")
@@ -292,4 +294,20 @@ fn a_route_that_somebody_else_has_is_said_and_stays() {
     assert!(matches!(applied.problems[0].error, Error::Taken(_)));
     assert!(ip("route show 10.7.0.0/16").contains("via 10.0.0.9"));
     assert_eq!(ours("main"), texts(["10.8.0.0/16 via 10.0.0.1"]));
+}
+
+#[test]
+fn the_kernel_tells_when_somebody_takes_something_away() {
+    on_own_node();
+    ip("tuntap add mp0 mode tap");
+    let plan = plan(management("mp0", 1));
+    written(&plan);
+    for words in
+        ["route del 10.1.0.0/16", "address del 10.244.1.2/24 dev mp0", "link set mp0 down", "link del mp0"]
+    {
+        let (told, hears) = channel();
+        follow_kernel(Mark::NODE, move || told.send(()).is_ok()).unwrap();
+        ip(words);
+        hears.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("nothing was told of {words}"));
+    }
 }

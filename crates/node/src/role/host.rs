@@ -1,11 +1,14 @@
-//! The host's side: the kernel and Open vSwitch ports, in a task of its own. The role's task tells it what is planned
+//! The host's side: Open vSwitch ports, the kernel, nftables and flows, in a task of its own. The role's task tells it what is planned
 //! and never waits for it.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use causeway_host::{Host, Kernel, Mark, follow_kernel};
+use causeway_host::{Applied, Host, Kernel, Mark, Problem, Programs, follow_kernel};
+use causeway_ovsdb_client::Remote;
+use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_types::NetworkName;
 use causeway_types::host::{HostPlan, Owner};
 use tokio::sync::watch;
@@ -32,11 +35,18 @@ pub(super) struct HostTask {
 
 impl HostTask {
     /// Starts the task. It does nothing before the first plan.
-    pub(super) fn start(ovs: Ovs, kernel: Kernel) -> HostTask {
+    pub(super) fn start(ovs: Ovs, kernel: Kernel, vswitch: &Remote) -> HostTask {
         let (plan, plans) = watch::channel(None);
         let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
         let writes = Arc::new(AtomicU64::new(0));
-        let work = Work { ovs, kernel, said, writes: Arc::clone(&writes), problems: Vec::new() };
+        // The switch has the sockets of its bridges beside that of its database.
+        let folder = match vswitch {
+            Remote::Unix(path) => path.parent().map(PathBuf::from),
+            Remote::Tcp(..) | Remote::Ssl(..) => None,
+        };
+        let programs = Arc::new(Mutex::new(Programs::new(folder, INTEGRATION_BRIDGE)));
+        let problems = Vec::new();
+        let work = Work { ovs, kernel, programs, said, writes: Arc::clone(&writes), problems };
         tokio::spawn(work.run(plans));
         HostTask { plan, state, writes }
     }
@@ -78,6 +88,7 @@ struct Trouble {
 struct Work {
     ovs: Ovs,
     kernel: Kernel,
+    programs: Arc<Mutex<Programs>>,
     said: watch::Sender<Result<(), String>>,
     writes: Arc<AtomicU64>,
     /// What was said last, so that it is said once.
@@ -110,8 +121,8 @@ impl Work {
     /// what hangs on it.
     async fn apply(&self, plan: &HostPlan) -> Vec<Trouble> {
         let mut problems = self.apply_ports(plan).await;
-        let (kernel, plan) = (self.kernel, plan.clone());
-        let applied = tokio::task::spawn_blocking(move || kernel.apply_host(&plan)).await;
+        let (kernel, programs, plan) = (self.kernel, Arc::clone(&self.programs), plan.clone());
+        let applied = tokio::task::spawn_blocking(move || apply(kernel, &programs, &plan)).await;
         let applied = match applied {
             Ok(applied) => applied,
             Err(error) => {
@@ -123,7 +134,7 @@ impl Work {
             info!(changes = applied.writes, "the host was changed as planned");
             self.writes.fetch_add(applied.writes as u64, Ordering::Relaxed);
         }
-        let trouble = |problem: causeway_host::Problem| {
+        let trouble = |problem: Problem| {
             let text = problem.to_string();
             Trouble { owner: problem.owner, text }
         };
@@ -156,6 +167,15 @@ impl Work {
         self.problems = problems;
         self.said.send_if_modified(|known| std::mem::replace(known, state.clone()) != state);
     }
+}
+
+/// What blocks: the kernel, then what stands on its links.
+fn apply(kernel: Kernel, programs: &Mutex<Programs>, plan: &HostPlan) -> Applied {
+    let mut applied = kernel.apply_host(plan);
+    let more = programs.lock().unwrap_or_else(PoisonError::into_inner).apply(plan);
+    applied.writes += more.writes;
+    applied.problems.extend(more.problems);
+    applied
 }
 
 /// The node is well when its own things and those of the default network are as planned. One that is held keeps what it

@@ -192,7 +192,7 @@ impl Task {
             state,
             northbound: applier(&NORTHBOUND, &flags.northbound, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &[]),
-            host: HostTask::start(ovs.clone(), Kernel),
+            host: HostTask::start(ovs.clone(), Kernel, &flags.vswitch),
             switch: ovs.facts(),
             wiring: Wiring::start(flags, ovs, registry)?,
             writer,
