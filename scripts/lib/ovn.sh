@@ -15,8 +15,10 @@ ovn_unused=(python3 perl debconf init-system-helpers kmod lsb-release netbase pr
 
 setup_ovn() {
     part=ovn
-    ! given "${ovn_programs[@]}" || return 0
+    ! given "${ovn_programs[@]}" nft || return 0
     need openssl openssl # ovs-pki calls it
+    need nft nftables    # the node's own packet filter is part of what it plans
+    link "$programs" "$(type -P nft)"
     if ovn_on_path; then
         link "$programs" "${ovn_found_programs[@]}"
         link "$schemas" "${ovn_found_schemas[@]}"

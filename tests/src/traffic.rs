@@ -50,8 +50,9 @@ pub fn lost_during(sandbox: &Sandbox, from: &str, to: &str, what: impl FnOnce())
 /// # Panics
 /// When it never is.
 pub fn kill_and_wait(sandbox: &Sandbox, unit: &str) {
-    let deaths =
-        || Ok(sandbox.status()?.units.into_iter().find(|u| u.id == unit).map(|u| (u.deaths, u.ready)));
+    let deaths = || -> Result<_, causeway_sandbox::Error> {
+        Ok(sandbox.status()?.units.into_iter().find(|u| u.id == unit).map(|u| (u.deaths, u.ready)))
+    };
     let (before, _) = deaths().unwrap().unwrap();
     sandbox.kill(unit).unwrap();
     sandbox

@@ -1,5 +1,6 @@
 //! What can go wrong on a host.
 
+use causeway_types::host::Key;
 use std::io;
 use std::path::PathBuf;
 
@@ -41,6 +42,37 @@ pub enum Error {
         /// The link.
         name: String,
     },
+    /// What is planned stands there already, by somebody else's hand.
+    #[error("{0} is there already, otherwise and not by us; remove it, or have it renamed")]
+    Taken(Key),
+    /// Two owners plan one key in two ways.
+    #[error("somebody else plans it otherwise")]
+    Clash,
+    /// What was written is not there when it is read back.
+    #[error("it does not stay as it was written: somebody else changes it")]
+    NotKept,
+    /// A program cannot be run.
+    #[error("{} cannot be run: {source}", program.display())]
+    NoProgram {
+        /// Which one.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program failed.
+    #[error("{program}: {said}")]
+    Program {
+        /// Which one.
+        program: String,
+        /// What it said.
+        said: String,
+    },
+    /// The name of a thing that is ours by its name does not say so.
+    #[error("its name must begin with {0:?}")]
+    Unmarked(&'static str),
+    /// This item is of a kind that is written elsewhere, or not yet.
+    #[error("nothing here can make it so")]
+    Unsupported,
     /// There is no such link.
     #[error("there is no link named {0}")]
     NoLink(String),

@@ -1,8 +1,11 @@
 //! A host that only remembers: for tests of those who ask.
 
+use crate::drive::bring;
 use crate::error::{Error, Result};
-use crate::host::{Applied, Host, LinkState, PodInterface};
-use causeway_plan::host::HostPlan;
+use crate::host::{Host, LinkState, PodInterface};
+use crate::memory::Memory;
+use crate::output::Applied;
+use causeway_types::host::HostPlan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +24,7 @@ pub struct FakeHost {
 struct State {
     pods: BTreeMap<PathBuf, FakePod>,
     broken: BTreeSet<String>,
-    plan: HostPlan,
+    memory: Memory,
 }
 
 impl FakeHost {
@@ -94,9 +97,6 @@ impl Host for FakeHost {
     }
 
     fn apply_host(&self, plan: &HostPlan) -> Applied {
-        let mut state = self.state();
-        let writes = usize::from(state.plan != *plan);
-        state.plan = plan.clone();
-        Applied { writes, problems: Vec::new() }
+        bring(&mut self.state().memory, plan)
     }
 }

@@ -3,17 +3,18 @@
 //! The pod's own kernel ignores them all; this is for guests behind the pod's interface. A goodbye (lifetime 0) passes,
 //! so that a guest that came from elsewhere lets go of its old router.
 
-use std::io::Write;
+use crate::error::Error;
+use crate::program::run;
 use std::net::Ipv6Addr;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use tracing::{debug, warn};
 
 /// Puts the filter before a link of the namespace that the thread is in, where `nft` is installed.
 pub(crate) fn only_from(router: Ipv6Addr, link: &str) {
-    match feed(&text(router, link)) {
-        Ok(None) => {}
-        Ok(Some(words)) => warn!(link, words, "nft refused the filter of router advertisements"),
-        Err(error) => debug!(link, %error, "no filter of router advertisements: nft cannot be run"),
+    match run(Path::new("nft"), &["-f", "-"], &text(router, link)) {
+        Ok(_) => {}
+        Err(error @ Error::NoProgram { .. }) => debug!(link, %error, "no filter of router advertisements"),
+        Err(error) => warn!(link, %error, "the filter of router advertisements was refused"),
     }
 }
 
@@ -28,21 +29,6 @@ fn text(router: Ipv6Addr, link: &str) -> String {
          \t}}\n\
          }}\n"
     )
-}
-
-/// What `nft` says if it refuses.
-fn feed(text: &str) -> std::io::Result<Option<String>> {
-    let mut nft = Command::new("nft")
-        .args(["-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    if let Some(mut input) = nft.stdin.take() {
-        input.write_all(text.as_bytes())?;
-    }
-    let out = nft.wait_with_output()?;
-    Ok((!out.status.success()).then(|| String::from_utf8_lossy(&out.stderr).into_owned()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What the tasks of a node ask of its kernel.
 
-use crate::error::{Error, Result};
-use causeway_plan::host::HostPlan;
+use crate::error::Result;
+use crate::output::Applied;
+use causeway_types::host::HostPlan;
 use causeway_types::{Cidr, Mac};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
@@ -79,15 +80,6 @@ impl fmt::Display for Route {
     }
 }
 
-/// What came of a plan.
-#[derive(Debug, Default)]
-pub struct Applied {
-    /// How many changes were made; none if everything was as planned.
-    pub writes: usize,
-    /// What could not be done. Everything else was.
-    pub problems: Vec<Error>,
-}
-
 /// A node's kernel. All calls block.
 pub trait Host: Send + Sync + 'static {
     /// Lays the cables and makes the pod's ends what they shall be. What is there already stays, so that repeating it
@@ -115,6 +107,7 @@ pub trait Host: Send + Sync + 'static {
     /// If the kernel refuses.
     fn present(&self, names: &[String]) -> Result<BTreeSet<String>>;
 
-    /// Makes the links and routes that the plan names what they shall be; nothing else is touched.
+    /// Makes the kernel's part of the plan true: links, settings, addresses, routes, rules, neighbours. What carries the
+    /// node's mark and is not planned goes; nothing else is touched.
     fn apply_host(&self, plan: &HostPlan) -> Applied;
 }

@@ -1,28 +1,28 @@
 //! The kernel itself, by netlink and /proc/sys.
 
+use crate::drive::bring;
 use crate::error::{Error, Result};
 use crate::filter;
-use crate::host::{Applied, Host, LinkState, PodInterface, Route};
+use crate::host::{Host, LinkState, PodInterface, Route};
 use crate::messages::{
     SeenLink, address, cable, indexed, named, route, seen_address, seen_link, seen_route, with_flags,
 };
 use crate::namespace::{in_namespace, inside, open};
-use crate::netlink::Netlink;
+use crate::netlink::{Netlink, is_missing};
+use crate::output::{Applied, Problem};
+use crate::rtnetlink::{KernelOutput, Mark};
 use crate::settings;
-use causeway_plan::host::{HostLink, HostPlan};
+use causeway_types::host::HostPlan;
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::AddressMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags};
+use netlink_packet_route::link::LinkFlags;
 use netlink_packet_route::route::{RouteHeader, RouteMessage, RouteProtocol};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
-
-/// The number by which the node's own routes are known as ours.
-pub const ROUTE_PROTOCOL: u8 = 85;
 
 /// The kernel of the namespace that the calling thread is in.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,12 +72,10 @@ impl Host for Kernel {
     }
 
     fn apply_host(&self, plan: &HostPlan) -> Applied {
-        let mut applied = Applied::default();
-        match Netlink::open() {
-            Ok(socket) => Node(socket).apply(plan, &mut applied),
-            Err(error) => applied.problems.push(error),
+        match KernelOutput::open(Mark::NODE) {
+            Ok(mut output) => bring(&mut output, plan),
+            Err(error) => Applied { writes: 0, problems: vec![Problem { key: None, owner: None, error }] },
         }
-        applied
     }
 }
 
@@ -132,7 +130,7 @@ impl Node {
 
     fn remove_cable(&mut self, host_name: &str) -> Result<()> {
         let Some(link) = self.link(host_name)? else { return Ok(()) };
-        if !link.is_cable {
+        if !link.is_cable() {
             return Err(Error::Foreign { name: host_name.to_owned() });
         }
         match self.0.change(RouteNetlinkMessage::DelLink(indexed(link.index)), 0) {
@@ -201,7 +199,7 @@ impl Node {
         let answers =
             answers.map_err(|source| Error::Refused { doing: "listing addresses".into(), source })?;
         let mut addresses: BTreeMap<u32, BTreeSet<IpNet>> = BTreeMap::new();
-        for (index, address) in answers.iter().filter_map(seen_address) {
+        for (index, address, _) in answers.iter().filter_map(seen_address).filter(|(_, _, local)| !local) {
             addresses.entry(index).or_default().insert(address);
         }
         Ok(addresses)
@@ -220,113 +218,4 @@ impl Node {
         }
         Ok(routes)
     }
-}
-
-/// The node's own links and routes.
-impl Node {
-    fn apply(&mut self, plan: &HostPlan, applied: &mut Applied) {
-        let mut addresses = match self.addresses() {
-            Ok(addresses) => addresses,
-            Err(error) => return applied.problems.push(error),
-        };
-        let mut devices = BTreeMap::new();
-        let named = plan.links.keys().chain(plan.routes.iter().map(|route| &route.device));
-        for name in named.collect::<BTreeSet<_>>() {
-            match self.link(name) {
-                Ok(Some(link)) => drop(devices.insert(name.as_str(), link)),
-                Ok(None) => applied.problems.push(Error::NoLink(name.clone())),
-                Err(error) => applied.problems.push(error),
-            }
-        }
-        for (name, wanted) in &plan.links {
-            let Some(link) = devices.get(name.as_str()) else { continue };
-            let has = addresses.remove(&link.index).unwrap_or_default();
-            applied.note(self.apply_link(name, wanted, link, &has));
-        }
-        self.apply_routes(plan, &devices, applied);
-    }
-
-    fn apply_link(
-        &mut self,
-        name: &str,
-        wanted: &HostLink,
-        link: &SeenLink,
-        has: &BTreeSet<IpNet>,
-    ) -> Result<usize> {
-        let ipv6 = wanted.addresses.iter().any(|a| a.addr().is_ipv6());
-        let mut writes = 0;
-        for setting in settings::of_node_link(name, ipv6) {
-            writes += usize::from(setting.ensure()?);
-        }
-        // The kernel drops all routes of a link that loses its last address, so the new ones come first.
-        for new in wanted.addresses.difference(has) {
-            self.add_address(link.index, name, new)?;
-            writes += 1;
-        }
-        for gone in has.difference(&wanted.addresses) {
-            let message = RouteNetlinkMessage::DelAddress(address(link.index, gone));
-            self.change(message, 0, || format!("taking {gone} from {name}"))?;
-            writes += 1;
-        }
-        let mut change = indexed(link.index);
-        // The switch sets MAC and MTU of its own ports, from its database.
-        if wanted.ovs.is_none() {
-            if link.mac != Some(wanted.mac) {
-                change.attributes.push(LinkAttribute::Address(wanted.mac.bytes().to_vec()));
-            }
-            if link.mtu != wanted.mtu {
-                change.attributes.push(LinkAttribute::Mtu(wanted.mtu));
-            }
-        }
-        if !link.up {
-            change = with_flags(change, LinkFlags::Up);
-        }
-        if !link.up || !change.attributes.is_empty() {
-            self.change(RouteNetlinkMessage::SetLink(change), 0, || format!("setting up {name}"))?;
-            writes += 1;
-        }
-        Ok(writes)
-    }
-
-    fn apply_routes(&mut self, plan: &HostPlan, devices: &BTreeMap<&str, SeenLink>, applied: &mut Applied) {
-        let ours = RouteProtocol::from(ROUTE_PROTOCOL);
-        let wanted: BTreeSet<(u32, Route)> = plan
-            .routes
-            .iter()
-            .filter_map(|r| {
-                Some((devices.get(r.device.as_str())?.index, Route { dest: r.dest, via: Some(r.via) }))
-            })
-            .collect();
-        let there = match self.routes() {
-            Ok(routes) => routes,
-            Err(error) => return applied.problems.push(error),
-        };
-        let planned: BTreeMap<u32, &str> = devices.iter().map(|(name, link)| (link.index, *name)).collect();
-        let is_ours = |(index, protocol, _): &(u32, RouteProtocol, Route)| {
-            *protocol == ours && planned.contains_key(index)
-        };
-        let there: BTreeSet<(u32, Route)> =
-            there.into_iter().filter(is_ours).map(|(index, _, route)| (index, route)).collect();
-        for (index, gone) in there.difference(&wanted) {
-            let message = RouteNetlinkMessage::DelRoute(route(*index, gone, ours));
-            applied.note(self.change(message, 0, || format!("removing {gone}")).map(|()| 1));
-        }
-        for (index, new) in wanted.difference(&there) {
-            applied.note(self.add_route(*index, planned[index], new, ours).map(|()| 1));
-        }
-    }
-}
-
-impl Applied {
-    fn note(&mut self, outcome: Result<usize>) {
-        match outcome {
-            Ok(writes) => self.writes += writes,
-            Err(error) => self.problems.push(error),
-        }
-    }
-}
-
-/// ENODEV has no kind of its own in std.
-fn is_missing(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(nix::errno::Errno::ENODEV as i32)
 }

@@ -1,21 +1,43 @@
-//! The host: links, addresses, routes, namespaces, settings of the kernel.
+//! What is on a node: links, addresses, routes, rules, neighbours, namespaces and settings of the kernel, tables of
+//! nftables, flows of bridges.
 //!
-//! [`Host`] is what a node's tasks ask; [`Kernel`] does it by netlink, [`FakeHost`] only remembers it. All calls block
-//! for as long as the kernel takes, so they belong on a thread that may: never on a worker of an async runtime. Nothing
-//! here decides what shall be there, and nothing is remembered: what is there is read back.
+//! Everything that is planned has one shape: items by key, read back, compared, applied, ours by a mark. [`Output`] is
+//! a place that has such items, [`diff()`] compares, [`bring`] drives. [`Host`] is what a node's tasks ask; [`Kernel`]
+//! does it, [`FakeHost`] only remembers it. All calls block for as long as the kernel or a program takes, so they belong
+//! on a thread that may: never on a worker of an async runtime. Nothing here decides what shall be there, and nothing is
+//! remembered: what is there is read back.
 
+mod diff;
+mod drive;
 mod error;
+mod events;
 mod fake;
 mod filter;
+mod flows;
 mod host;
 mod kernel;
+mod memory;
 mod messages;
 mod namespace;
 mod netlink;
+mod nft;
+mod output;
+mod program;
+mod programs;
+mod rtnetlink;
 mod settings;
 
+pub use diff::{Difference, diff};
+pub use drive::bring;
 pub use error::{Error, Result};
+pub use events::follow_kernel;
 pub use fake::{FakeHost, FakePod};
-pub use host::{Applied, Host, LinkState, PodInterface, Route};
-pub use kernel::{Kernel, ROUTE_PROTOCOL};
-pub use namespace::{in_namespace, new_namespace};
+pub use flows::Flows;
+pub use host::{Host, LinkState, PodInterface, Route};
+pub use kernel::Kernel;
+pub use memory::Memory;
+pub use namespace::{delete_namespace, in_namespace, named_namespace, new_namespace};
+pub use nft::Nft;
+pub use output::{Actual, Applied, Op, Output, Problem, Seen, Wanted, Whose};
+pub use programs::Programs;
+pub use rtnetlink::{KernelOutput, Mark};

@@ -5,7 +5,7 @@ use causeway_types::{Cidr, Mac};
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVeth, InfoVrf, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
@@ -92,38 +92,67 @@ pub(crate) fn family(address: IpAddr) -> AddressFamily {
 }
 
 /// A link as far as anybody here looks at it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct SeenLink {
     pub(crate) index: u32,
+    pub(crate) name: String,
     pub(crate) up: bool,
     pub(crate) mac: Option<Mac>,
     pub(crate) mtu: u32,
-    pub(crate) is_cable: bool,
+    /// The index of the bridge or VRF that has it as a port.
+    pub(crate) master: Option<u32>,
+    pub(crate) alias: String,
+    pub(crate) kind: Option<InfoKind>,
+    /// The routing table of a VRF.
+    pub(crate) table: Option<u32>,
+}
+
+impl SeenLink {
+    pub(crate) fn is_cable(&self) -> bool {
+        self.kind == Some(InfoKind::Veth)
+    }
 }
 
 pub(crate) fn seen_link(message: &RouteNetlinkMessage) -> Option<SeenLink> {
-    let RouteNetlinkMessage::NewLink(link) = message else { return None };
+    let (RouteNetlinkMessage::NewLink(link) | RouteNetlinkMessage::DelLink(link)) = message else {
+        return None;
+    };
     let up = link.header.flags.contains(LinkFlags::Up);
-    let mut seen = SeenLink { index: link.header.index, up, mac: None, mtu: 0, is_cable: false };
+    let mut seen = SeenLink { index: link.header.index, up, ..SeenLink::default() };
     for attribute in &link.attributes {
         match attribute {
+            LinkAttribute::IfName(name) => seen.name.clone_from(name),
             LinkAttribute::Address(bytes) => seen.mac = bytes.as_slice().try_into().ok().map(Mac::new),
             LinkAttribute::Mtu(mtu) => seen.mtu = *mtu,
-            LinkAttribute::LinkInfo(infos) => {
-                seen.is_cable = infos.contains(&LinkInfo::Kind(InfoKind::Veth));
-            }
+            LinkAttribute::Controller(index) => seen.master = Some(*index),
+            LinkAttribute::IfAlias(alias) => seen.alias.clone_from(alias),
+            LinkAttribute::LinkInfo(infos) => infos.iter().for_each(|info| seen.note(info)),
             _ => {}
         }
     }
     Some(seen)
 }
 
-/// The link and the address, but for the kernel's own link-local one.
-pub(crate) fn seen_address(message: &RouteNetlinkMessage) -> Option<(u32, IpNet)> {
-    let RouteNetlinkMessage::NewAddress(seen) = message else { return None };
-    if seen.header.scope == AddressScope::Link && seen.header.family == AddressFamily::Inet6 {
-        return None;
+impl SeenLink {
+    fn note(&mut self, info: &LinkInfo) {
+        match info {
+            LinkInfo::Kind(kind) => self.kind = Some(kind.clone()),
+            LinkInfo::Data(InfoData::Vrf(facts)) => {
+                self.table = facts.iter().find_map(|fact| match fact {
+                    InfoVrf::TableId(table) => Some(*table),
+                    _ => None,
+                });
+            }
+            _ => {}
+        }
     }
+}
+
+/// The link and the address, and whether the address is good on that link alone: the kernel makes such IPv6 addresses
+/// itself.
+pub(crate) fn seen_address(message: &RouteNetlinkMessage) -> Option<(u32, IpNet, bool)> {
+    let RouteNetlinkMessage::NewAddress(seen) = message else { return None };
+    let local = seen.header.scope == AddressScope::Link && seen.header.family == AddressFamily::Inet6;
     let pick = |local: bool| {
         seen.attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Local(address) if local => Some(*address),
@@ -132,7 +161,7 @@ pub(crate) fn seen_address(message: &RouteNetlinkMessage) -> Option<(u32, IpNet)
         })
     };
     let address = pick(true).or_else(|| pick(false))?;
-    Some((seen.header.index, IpNet::new(address, seen.header.prefix_len).ok()?))
+    Some((seen.header.index, IpNet::new(address, seen.header.prefix_len).ok()?, local))
 }
 
 /// The link, who made the route, and the route, if it is an ordinary one of the main table.
@@ -160,7 +189,7 @@ pub(crate) fn seen_route(message: &RouteNetlinkMessage) -> Option<(u32, RoutePro
     Some((index?, seen.header.protocol, Route { dest, via }))
 }
 
-fn plain(address: &RouteAddress) -> Option<IpAddr> {
+pub(crate) fn plain(address: &RouteAddress) -> Option<IpAddr> {
     match address {
         RouteAddress::Inet(v4) => Some((*v4).into()),
         RouteAddress::Inet6(v6) => Some((*v6).into()),

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -11,10 +11,14 @@ use std::io;
 
 /// More than the kernel puts into one datagram.
 const BUFFER: usize = 64 << 10;
+/// How often a list is asked for that changes while it is told.
+const ATTEMPTS: usize = 5;
 
 pub(crate) struct Netlink {
     socket: Socket,
     sequence: u32,
+    /// Whether the list that is being told has changed meanwhile.
+    torn: bool,
 }
 
 impl Netlink {
@@ -25,7 +29,7 @@ impl Netlink {
             socket.connect(&SocketAddr::new(0, 0))?;
             // The kernel then filters dumps by what the request says, instead of telling everything.
             socket.set_netlink_get_strict_chk(true)?;
-            Ok(Netlink { socket, sequence: 0 })
+            Ok(Netlink { socket, sequence: 0, torn: false })
         };
         open().map_err(|source| Error::Refused { doing: "opening a netlink socket".into(), source })
     }
@@ -40,9 +44,19 @@ impl Netlink {
         self.ask(message, NLM_F_REQUEST | NLM_F_ACK)
     }
 
-    /// Asks for all objects of a kind.
+    /// Asks for all objects of a kind. A list that changed while it was told lacks some: it is asked for again.
     pub(crate) fn dump(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.ask(message, NLM_F_REQUEST | NLM_F_DUMP)
+        for _ in 0..ATTEMPTS {
+            self.torn = false;
+            let answers = self.ask(message.clone(), NLM_F_REQUEST | NLM_F_DUMP)?;
+            if !self.torn {
+                return Ok(answers);
+            }
+        }
+        Err(io::Error::new(
+            io::ErrorKind::Interrupted,
+            "the kernel's list changes faster than it can be read",
+        ))
     }
 
     fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
@@ -61,7 +75,7 @@ impl Netlink {
     }
 
     /// One datagram; whether the answer is complete.
-    fn receive(&self, answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
+    fn receive(&mut self, answers: &mut Vec<RouteNetlinkMessage>) -> io::Result<bool> {
         let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER);
         self.socket.recv(&mut buffer, 0)?;
         let mut rest = buffer.as_slice();
@@ -73,6 +87,7 @@ impl Netlink {
             if packet.header.sequence_number != self.sequence {
                 continue;
             }
+            self.torn |= packet.header.flags & NLM_F_DUMP_INTR != 0;
             match packet.payload {
                 NetlinkPayload::InnerMessage(message) => answers.push(message),
                 NetlinkPayload::Done(_) => return Ok(true),
@@ -84,4 +99,9 @@ impl Netlink {
         }
         Ok(false)
     }
+}
+
+/// ENODEV has no kind of its own in std.
+pub(crate) fn is_missing(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(nix::errno::Errno::ENODEV as i32)
 }

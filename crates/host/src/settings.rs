@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 /// One setting: the path below `/proc/sys/net`, and its value.
@@ -50,14 +51,20 @@ pub(crate) fn of_pod_end(link: &str) -> Vec<Setting> {
     settings.into_iter().map(|(name, value)| of_link("ipv6", link, name, value)).collect()
 }
 
-/// A link of the node into a network: replies may come by it to requests that left elsewhere.
-pub(crate) fn of_node_link(link: &str, ipv6: bool) -> Vec<Setting> {
-    let mut settings = vec![of_link("ipv4", link, "rp_filter", "2")];
-    if ipv6 {
-        let more = [("disable_ipv6", "0"), ("accept_dad", "0"), ("accept_ra", "0")];
-        settings.extend(more.into_iter().map(|(name, value)| of_link("ipv6", link, name, value)));
+/// What a setting is, by its path below `/proc/sys/net`; `None` if there is no such setting.
+pub(crate) fn read(path: &str) -> Result<Option<String>> {
+    let file = PathBuf::from("/proc/sys/net").join(path);
+    match fs::read_to_string(&file) {
+        Ok(text) => Ok(Some(text.trim_end().replace('\t', " "))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::Setting { path: file, value: String::new(), source }),
     }
-    settings
+}
+
+/// Gives a setting a value.
+pub(crate) fn write(path: &str, value: &str) -> Result<()> {
+    let file = PathBuf::from("/proc/sys/net").join(path);
+    fs::write(&file, value).map_err(|source| Error::Setting { path: file, value: value.to_owned(), source })
 }
 
 fn ipv6_is_there() -> bool {

@@ -1,21 +1,16 @@
 //! The real kernel, in namespaces that end with the test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod node;
+
 use causeway_host::{Error, Host, Kernel, LinkState, PodInterface, Route, in_namespace, new_namespace};
-use causeway_plan::host::{HostLink, HostPlan, HostRoute};
-use nix::sched::{CloneFlags, unshare};
-use std::collections::{BTreeMap, BTreeSet};
+use node::{ip, on_own_node};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
-
-/// Puts this test's thread, and what it starts, into a namespace of its own: the node.
-fn on_own_node() {
-    unshare(CloneFlags::CLONE_NEWNET).expect("tests of the kernel need root");
-}
 
 /// A pod's namespace: it is there while the file is open.
 struct Pod {
@@ -27,12 +22,6 @@ fn pod() -> Pod {
     let file = new_namespace().expect("tests of the kernel need root");
     let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into();
     Pod { _file: file, path }
-}
-
-fn ip(words: &str) -> String {
-    let out = Command::new("ip").args(words.split(' ')).output().expect("ip is there");
-    assert!(out.status.success(), "ip {words}: {}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
 fn route(dest: &str, via: Option<&str>) -> Route {
@@ -181,74 +170,4 @@ fn a_namespace_that_is_gone_is_said() {
     on_own_node();
     let error = Kernel.attach(&PathBuf::from("/run/netns/no-such"), &[eth0()]).unwrap_err();
     assert!(error.namespace_is_gone(), "{error}");
-}
-
-fn management(addresses: &[&str]) -> HostLink {
-    HostLink {
-        mac: "0a:58:0a:f4:00:02".parse().unwrap(),
-        mtu: 1400,
-        addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
-        ovs: None,
-    }
-}
-
-fn plan(addresses: &[&str], routes: &[(&str, &str)]) -> HostPlan {
-    HostPlan {
-        links: BTreeMap::from([("ovn-k8s-mp0".to_owned(), management(addresses))]),
-        routes: routes
-            .iter()
-            .map(|(dest, via)| HostRoute {
-                dest: dest.parse().unwrap(),
-                via: via.parse().unwrap(),
-                device: "ovn-k8s-mp0".into(),
-            })
-            .collect(),
-    }
-}
-
-fn routes_of_the_node() -> BTreeSet<String> {
-    let both = ip("-4 route show proto 85") + &ip("-6 route show proto 85");
-    both.lines().map(|line| line.split(" dev").next().unwrap_or_default().to_owned()).collect()
-}
-
-#[test]
-fn the_node_becomes_as_planned_and_then_nothing_is_written() {
-    on_own_node();
-    ip("tuntap add ovn-k8s-mp0 mode tap");
-    let first = plan(
-        &["10.244.0.2/24", "fd00:10:244::2/64"],
-        &[("10.244.0.0/16", "10.244.0.1"), ("fd00:10:244::/48", "fd00:10:244::1")],
-    );
-    let applied = Kernel.apply_host(&first);
-    assert!(applied.problems.is_empty(), "{:?}", applied.problems);
-    assert!(applied.writes > 0);
-    assert_eq!(
-        routes_of_the_node(),
-        BTreeSet::from(
-            ["10.244.0.0/16 via 10.244.0.1", "fd00:10:244::/48 via fd00:10:244::1"].map(str::to_owned)
-        )
-    );
-    let state = Kernel.inspect(&PathBuf::from("/proc/thread-self/ns/net"), "ovn-k8s-mp0").unwrap().unwrap();
-    assert_eq!((state.mac, state.mtu, state.up), (first.links["ovn-k8s-mp0"].mac, 1400, true));
-    assert_eq!(state.addresses, first.links["ovn-k8s-mp0"].addresses);
-    assert_eq!(Kernel.apply_host(&first).writes, 0);
-
-    ip("route add 192.0.2.0/24 dev ovn-k8s-mp0");
-    let second = plan(&["10.244.7.2/24"], &[("10.244.0.0/16", "10.244.7.1")]);
-    let applied = Kernel.apply_host(&second);
-    assert!(applied.problems.is_empty(), "{:?}", applied.problems);
-    assert_eq!(routes_of_the_node(), BTreeSet::from(["10.244.0.0/16 via 10.244.7.1".to_owned()]));
-    assert!(ip("route show 192.0.2.0/24").contains("ovn-k8s-mp0"), "a foreign route stays");
-    assert_eq!(Kernel.apply_host(&second).writes, 0);
-}
-
-#[test]
-fn a_missing_link_is_reported_and_stops_nothing_else() {
-    on_own_node();
-    ip("tuntap add ovn-k8s-mp0 mode tap");
-    let mut both = plan(&["10.244.0.2/24"], &[]);
-    both.links.insert("ovn-k8s-mp7".into(), management(&[]));
-    let applied = Kernel.apply_host(&both);
-    assert!(matches!(applied.problems.as_slice(), [Error::NoLink(name)] if name == "ovn-k8s-mp7"));
-    assert!(ip("address show dev ovn-k8s-mp0").contains("10.244.0.2/24"));
 }

@@ -5,10 +5,9 @@
 mod switch;
 
 use causeway_host::in_namespace;
-use causeway_node::ovs::internal_ports;
-use causeway_plan::host::{HostLink, HostPlan, OvsPort};
 use causeway_testing::{OvsdbServer, program, schema_file};
-use std::collections::{BTreeMap, BTreeSet};
+use causeway_types::host::{Address, HostPlan, InternalPort, Item, LinkState, Owner};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -112,17 +111,21 @@ fn talk(pod: &Sandbox, address: &str) -> std::io::Result<usize> {
 }
 
 fn management() -> HostPlan {
-    let link = HostLink {
+    let name = "ovn-k8s-mp0".to_owned();
+    let port = InternalPort {
+        name: name.clone(),
+        bridge: "br-int".into(),
+        iface_id: "k8s-n1".into(),
+        external_ids: BTreeMap::new(),
         mac: "0a:58:0a:f4:01:02".parse().unwrap(),
         mtu: 1400,
-        addresses: BTreeSet::from(["10.244.1.2/24".parse().unwrap()]),
-        ovs: Some(OvsPort {
-            bridge: "br-int".into(),
-            iface_id: "k8s-n1".into(),
-            external_ids: BTreeMap::new(),
-        }),
     };
-    HostPlan { links: BTreeMap::from([("ovn-k8s-mp0".to_owned(), link)]), routes: BTreeSet::new() }
+    let mut plan = HostPlan::default();
+    let mut add = |item| plan.add(&Owner::new("network:default"), item);
+    add(Item::Port(port));
+    add(Item::Address(Address { device: name.clone(), net: "10.244.1.2/24".parse().unwrap() }));
+    add(Item::State(LinkState { device: name, up: true }));
+    plan
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn pods_reach_each_other_and_the_node_reaches_pods() {
         node.ready().await;
         zone.nbctl("ls-add sw");
         zone.port("k8s-n1", "0a:58:0a:f4:01:02", "10.244.1.2");
-        node.ovs.ensure_internal(internal_ports(&management())).await.unwrap();
+        assert_eq!(node.ovs.ensure_internal(management()).await.unwrap().problems, []);
         assert!(node.host.apply_host(&management()).problems.is_empty());
 
         let (one, two) = (pod("one", Some(plain(5))), pod("two", Some(plain(6))));

@@ -1,91 +1,105 @@
-//! The plan of a node's kernel and of its Open vSwitch ports: links, addresses, routes, as values.
+//! The plan of a node's kernel and of its Open vSwitch ports, network by network.
 //!
-//! Owns what shall be there; never looks at what is, and never says how to get there.
+//! Owns what shall be there; never looks at what is, and never says how to get there. A network of which something is
+//! not known is held, and no other one with it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 
-use causeway_types::{Cidr, Mac, NetworkName, management_port_device};
-use causeway_zone::{Change, Rendering, Zone};
-use ipnet::IpNet;
+use causeway_types::host::{
+    Address, HostPlan, InternalPort, Item, Link, LinkKind, LinkState, MAIN_TABLE, Owner, Route, Setting,
+    Target,
+};
+use causeway_types::{Mac, NetworkName, NodeName, management_port_device};
+use causeway_zone::{Active, Change, Here, Rendering, Zone};
 
 /// The bridge that ovn-controller keeps.
 pub const INTEGRATION_BRIDGE: &str = "br-int";
 
-/// What shall be on the node.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct HostPlan {
-    /// Links by device name.
-    pub links: BTreeMap<String, HostLink>,
-    /// Routes in the main table.
-    pub routes: BTreeSet<HostRoute>,
+/// A feature of the host's plan.
+pub struct HostRoom {
+    /// What people call it.
+    pub name: &'static str,
+    /// What shall be there, owner by owner. An owner of whom something is not known says why: what is there of it stays.
+    pub items: fn(&Zone, Here<'_>) -> Vec<(Owner, Result<Vec<Item>, String>)>,
+    /// Whether something of it may differ after a change.
+    pub follows: fn(&Change) -> bool,
 }
 
-/// One link.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct HostLink {
-    /// Its MAC address.
-    pub mac: Mac,
-    /// Its MTU.
-    pub mtu: u32,
-    /// Its addresses, with the prefix lengths of their subnets.
-    pub addresses: BTreeSet<IpNet>,
-    /// The internal port of Open vSwitch that makes the link, if one does.
-    pub ovs: Option<OvsPort>,
-}
-
-/// An internal port of Open vSwitch.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct OvsPort {
-    /// The bridge.
-    pub bridge: String,
-    /// The logical port that it is.
-    pub iface_id: String,
-    /// Further `external_ids` of the interface.
-    pub external_ids: BTreeMap<String, String>,
-}
-
-/// One route.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct HostRoute {
-    /// Where to.
-    pub dest: Cidr,
-    /// Through whom.
-    pub via: IpAddr,
-    /// Through which device.
-    pub device: String,
-}
+/// The rooms of the host's plan. A new feature is one more line.
+pub static HOST: &[&HostRoom] = &[&MANAGEMENT];
 
 /// What shall be on the node of a zone.
-///
-/// # Errors
-/// Why that is not known: what is there stays.
-pub fn host(zone: &Zone) -> Result<HostPlan, String> {
-    let here = zone.here().map_err(|problem| problem.message)?;
-    let net = match zone.rendering(&NetworkName::default_network()) {
-        Some(Rendering::Rendered(active)) => active,
-        Some(Rendering::Broken(problem)) => return Err(problem.message.clone()),
-        _ => return Err("the default network is not known".into()),
+pub fn host(zone: &Zone) -> HostPlan {
+    let here = match zone.here() {
+        Ok(here) => here,
+        Err(problem) => return HostPlan::held(problem.message),
     };
-    let device = management_port_device(net.id);
-    let addresses: BTreeSet<IpNet> = net.legs.iter().map(|leg| leg.management).collect();
-    let mac = Mac::from_interfaces(net.legs.iter().map(|leg| &leg.management))
-        .ok_or("the default network has no subnets")?;
-    let port = OvsPort {
-        bridge: INTEGRATION_BRIDGE.into(),
-        iface_id: net.names.management_port(here.name),
-        external_ids: BTreeMap::new(),
-    };
-    let routes = net.legs.iter().flat_map(|leg| {
-        let route = |dest: &Cidr| HostRoute { dest: *dest, via: leg.gateway.addr(), device: device.clone() };
-        leg.subnets.iter().map(route).collect::<Vec<_>>()
-    });
-    let routes = routes.collect();
-    let link = HostLink { mac, mtu: net.mtu, addresses, ovs: Some(port) };
-    Ok(HostPlan { links: BTreeMap::from([(device, link)]), routes })
+    let mut plan = HostPlan::default();
+    for (owner, items) in HOST.iter().flat_map(|room| (room.items)(zone, here)) {
+        match items {
+            Ok(items) => items.into_iter().for_each(|item| plan.add(&owner, item)),
+            Err(reason) => plan.hold(owner, reason),
+        }
+    }
+    plan
 }
 
 /// Whether the host's plan may differ after a change.
 pub(crate) fn follows(change: &Change) -> bool {
-    matches!(change, Change::Everything | Change::Network(_))
+    *change == Change::Everything || HOST.iter().any(|room| (room.follows)(change))
+}
+
+/// Management ports: the node's own leg in a network. Only the default network has one so far.
+static MANAGEMENT: HostRoom = HostRoom {
+    name: "management ports",
+    items: |zone, here| {
+        let name = NetworkName::default_network();
+        let items = match zone.rendering(&name) {
+            Some(Rendering::Rendered(network)) => management(network, here.name),
+            Some(Rendering::Broken(problem)) => Err(problem.message.clone()),
+            _ => Err(format!("the network {name} is not known")),
+        };
+        vec![(Owner::network(&name), items)]
+    },
+    follows: |change| matches!(change, Change::Network(name) if name.is_default()),
+};
+
+/// A network's management port: the node's own leg in the network.
+fn management(network: &Active, node: &NodeName) -> Result<Vec<Item>, String> {
+    let device = management_port_device(network.id);
+    let mac = Mac::from_interfaces(network.legs.iter().map(|leg| &leg.management))
+        .ok_or("the network has no subnets")?;
+    let port = InternalPort {
+        name: device.clone(),
+        bridge: INTEGRATION_BRIDGE.into(),
+        iface_id: network.names.management_port(node),
+        external_ids: BTreeMap::new(),
+        mac,
+        mtu: network.mtu,
+    };
+    // The switch sets MAC and MTU of its own ports, from its database.
+    let link = Link { name: device.clone(), kind: LinkKind::Given, mac: None, mtu: None, master: None };
+    let mut items = vec![Item::Port(port), Item::Link(link)];
+    let ipv6 = network.legs.iter().any(|leg| leg.management.addr().is_ipv6());
+    items.extend(settings(&device, ipv6));
+    for leg in &network.legs {
+        items.push(Item::Address(Address { device: device.clone(), net: leg.management }));
+        let target = Target::Forward { via: Some(leg.gateway.addr()), device: Some(device.clone()) };
+        let route = |dest| Route { table: MAIN_TABLE, dest, metric: 0, target: target.clone() };
+        items.extend(leg.subnets.iter().map(|dest| Item::Route(route(*dest))));
+    }
+    items.push(Item::State(LinkState { device, up: true }));
+    Ok(items)
+}
+
+/// Replies may come by the device to requests that left elsewhere; its IPv6 addresses count at once, and nobody's
+/// advertisements do.
+fn settings(device: &str, ipv6: bool) -> Vec<Item> {
+    let setting = |family: &str, name: &str, value: &str| {
+        Item::Setting(Setting { path: format!("{family}/conf/{device}/{name}"), value: value.into() })
+    };
+    let mut settings = vec![setting("ipv4", "rp_filter", "2")];
+    let more = [("disable_ipv6", "0"), ("accept_dad", "0"), ("accept_ra", "0")];
+    settings.extend(more.into_iter().filter(|_| ipv6).map(|(name, value)| setting("ipv6", name, value)));
+    settings
 }

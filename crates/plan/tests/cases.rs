@@ -5,7 +5,7 @@
 mod support;
 
 use causeway_ovn::{Plan, Planner, RowKey, generated::nb};
-use causeway_plan::host::{HostLink, HostPlan, HostRoute, OvsPort, host};
+use causeway_plan::host::host;
 use causeway_plan::{northbound, southbound};
 use causeway_zone::{Render, Zone};
 use serde_json::json;
@@ -228,7 +228,7 @@ fn b19_b20_a_node_that_is_not_ready() {
         zone.apply_pod(&web(Ip::V4));
         assert!(held(&zone, "network:cluster_udn_blue:core:").contains("n1"));
         assert!(held(&zone, "network:cluster_udn_blue:pod:ns1:web-0:").contains("n1"));
-        assert!(host(&zone).unwrap_err().contains("n1"));
+        assert!(host(&zone).hold_all().unwrap().contains("n1"));
         let dirty = zone.apply_node(&node("n1", 2)).on(&zone);
         assert!(dirty.host && dirty.northbound == [""], "{dirty:?}");
         assert!(!rows(&northbound(&zone), BLUE).is_empty());
@@ -590,23 +590,20 @@ fn l10_networks_only_where_they_are_used() {
 #[test]
 fn the_host_has_the_management_port() {
     let zone = two_nodes(Ip::Dual, None);
-    let port = OvsPort { bridge: "br-int".into(), iface_id: "k8s-n1".into(), external_ids: [].into() };
-    let link = HostLink {
-        mac: "0a:58:0a:f4:00:02".parse().unwrap(),
-        mtu: 1400,
-        addresses: ["10.244.0.2/24", "fd00:10:244::2/64"].iter().map(|ip| ip.parse().unwrap()).collect(),
-        ovs: Some(port),
-    };
-    let route = |dest: &str, via: &str| HostRoute {
-        dest: dest.parse().unwrap(),
-        via: via.parse().unwrap(),
-        device: "ovn-k8s-mp0".into(),
-    };
-    let expected = HostPlan {
-        links: [("ovn-k8s-mp0".to_owned(), link)].into(),
-        routes: [route("10.244.0.0/16", "10.244.0.1"), route("fd00:10:244::/48", "fd00:10:244::1")].into(),
-    };
-    assert_eq!(host(&zone), Ok(expected));
+    assert_eq!(
+        host(&zone).to_string(),
+        "Open vSwitch port ovn-k8s-mp0: k8s-n1 on br-int, MAC 0a:58:0a:f4:00:02, MTU 1400 (network:default)\n\
+         link ovn-k8s-mp0: made elsewhere (network:default)\n\
+         setting ipv4/conf/ovn-k8s-mp0/rp_filter: 2 (network:default)\n\
+         setting ipv6/conf/ovn-k8s-mp0/accept_dad: 0 (network:default)\n\
+         setting ipv6/conf/ovn-k8s-mp0/accept_ra: 0 (network:default)\n\
+         setting ipv6/conf/ovn-k8s-mp0/disable_ipv6: 0 (network:default)\n\
+         address 10.244.0.2/24 of ovn-k8s-mp0 (network:default)\n\
+         address fd00:10:244::2/64 of ovn-k8s-mp0 (network:default)\n\
+         state of ovn-k8s-mp0: on (network:default)\n\
+         route to 10.244.0.0/16 in table 254: via 10.244.0.1 by ovn-k8s-mp0 (network:default)\n\
+         route to fd00:10:244::/48 in table 254 with metric 1024: via fd00:10:244::1 by ovn-k8s-mp0 (network:default)\n"
+    );
 }
 
 /// A namespace called like the bridge, and in it a pod called like the node: it does not get the node's own way out.

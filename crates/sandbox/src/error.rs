@@ -44,6 +44,17 @@ pub enum Error {
         /// What the system said.
         source: nix::Error,
     },
+    /// The kernel refused.
+    #[error(transparent)]
+    Host(#[from] causeway_host::Error),
+    /// Something of the network could not be made.
+    #[error("the network of {place}: {problems}")]
+    Network {
+        /// Of which namespace.
+        place: String,
+        /// What, and why.
+        problems: String,
+    },
     /// A certificate could not be made.
     #[error("cannot make the certificate of {subject}: {source}")]
     Certificate {

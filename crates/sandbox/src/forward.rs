@@ -1,7 +1,7 @@
 //! Carries connections from a port of the machine's loopback address into a network namespace of the sandbox.
 
 use crate::error::{Error, Result};
-use crate::machine::in_namespace;
+use causeway_host::{in_namespace, named_namespace};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -27,7 +27,8 @@ pub(crate) fn forward(listen: SocketAddr, namespace: &str, target: SocketAddr) -
 fn carry(client: TcpStream, namespace: &str, target: SocketAddr) -> Result<()> {
     let lost = move || Error::file(target.to_string());
     // A socket stays in the namespace where it was made.
-    let server = in_namespace(namespace, move || TcpStream::connect(target).map_err(lost()))?;
+    let server = in_namespace(&named_namespace(namespace), || Ok(TcpStream::connect(target)))?;
+    let server = server.map_err(lost())?;
     for stream in [&client, &server] {
         stream.set_nodelay(true).map_err(lost())?;
     }

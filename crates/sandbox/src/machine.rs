@@ -1,11 +1,9 @@
-//! Runs commands, and code in another network namespace. The thin edge to the world.
+//! Runs commands. The thin edge to the world.
 
 use crate::error::{Error, Result};
 use crate::plan::unit::Command;
-use nix::sched::{CloneFlags, setns};
-use std::fs::File;
+use causeway_host::named_namespace;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::{self, Stdio};
 use std::thread;
 
@@ -14,18 +12,13 @@ pub(crate) const MARK: &str = "CAUSEWAY_SANDBOX";
 /// Processes of a node carry its name under this one.
 pub(crate) const NODE_MARK: &str = "CAUSEWAY_SANDBOX_NODE";
 
-/// The file that stands for a network namespace.
-pub(crate) fn namespace_file(name: &str) -> PathBuf {
-    PathBuf::from("/run/netns").join(name)
-}
-
 /// A system command for a described one. `nsenter` and not `ip netns exec`: the latter mounts another /sys, and the
 /// kubelet finds no cgroups.
 pub(crate) fn system_command(command: &Command) -> process::Command {
     let mut words = Vec::new();
     if let Some(namespace) = &command.namespace {
         words.push("nsenter".to_owned());
-        words.push(format!("--net={}", namespace_file(namespace).display()));
+        words.push(format!("--net={}", named_namespace(namespace).display()));
         words.push("--".to_owned());
     }
     words.extend(command.words.iter().cloned());
@@ -60,23 +53,6 @@ pub(crate) fn run(command: &Command) -> Result<String> {
 fn shorten(line: &str) -> String {
     let end = line.char_indices().nth(200).map_or(line.len(), |(at, _)| at);
     line[..end].to_owned()
-}
-
-/// Runs code in another network namespace: on a thread of its own, which ends with it.
-pub(crate) fn in_namespace<T: Send + 'static>(
-    name: &str,
-    code: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let path = namespace_file(name);
-    let inside = move || {
-        let file = File::open(&path).map_err(Error::file(&path))?;
-        setns(file, CloneFlags::CLONE_NEWNET).map_err(Error::system("cannot enter a network namespace"))?;
-        code()
-    };
-    match thread::spawn(inside).join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@
 mod api_server;
 mod ovsdb_server;
 mod programs;
+mod switch;
 
 pub use api_server::{Answer, ApiServer};
 pub use ovsdb_server::{Cluster, OvsdbServer, TransactionLog, loopback};
 pub use programs::{program, schema_file};
+pub use switch::Switch;

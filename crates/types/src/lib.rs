@@ -10,6 +10,7 @@ mod derived;
 mod device;
 mod error;
 mod hash;
+pub mod host;
 mod id;
 mod index;
 mod mac;

@@ -20,6 +20,9 @@ pub enum Error {
     /// The switch cannot use the device.
     #[error("Open vSwitch cannot use the device {0}: {1}")]
     Device(String, String),
+    /// The switch has not opened the device in time.
+    #[error("Open vSwitch has not made the device {0} yet; look whether ovs-vswitchd runs on this node")]
+    NotOpened(String),
     /// The database refused.
     #[error("the Open vSwitch database: {0}")]
     Refused(#[from] TxnError),

@@ -2,6 +2,7 @@
 
 use super::error::Error;
 use causeway_ovsdb_client::ovsdb::{Atom, Datum, MonitorTable, Replica, RowRef, Str, TableId, Uuid};
+use std::net::IpAddr;
 
 pub(super) const BRIDGE: &str = "Bridge";
 pub(super) const PORT: &str = "Port";
@@ -14,10 +15,22 @@ pub(super) const OWNER_VALUE: &str = "causeway-host";
 /// The controller says so when packets can flow.
 const INSTALLED: &str = "ovn-installed";
 
+const SWITCH: &str = "Open_vSwitch";
+
+/// What the node's Open vSwitch says of itself. Only read: whoever installs the node sets it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SwitchFacts {
+    /// `external_ids:system-id`.
+    pub chassis: Option<String>,
+    /// `external_ids:ovn-encap-ip`.
+    pub encap_ips: Vec<IpAddr>,
+}
+
 /// The tables and columns that are held.
 pub(super) fn monitored() -> Vec<MonitorTable> {
     let columns = |names: &[&str]| names.iter().map(|name| Str::from(*name)).collect();
     vec![
+        MonitorTable { columns: columns(&["external_ids"]), ..MonitorTable::whole(SWITCH) },
         MonitorTable {
             columns: columns(&["name", "ports"]),
             backrefs: columns(&["ports"]),
@@ -113,6 +126,22 @@ impl<'a> Switch<'a> {
     pub(super) fn bridge(&self, name: &str) -> Result<Uuid, Error> {
         let found = self.replica.rows(self.bridges).find(|row| text(*row, "name").is_some_and(|n| n == name));
         found.map(|row| row.uuid).ok_or_else(|| Error::NoBridge(name.to_owned()))
+    }
+
+    pub(super) fn name_of_bridge(&self, bridge: Uuid) -> Option<String> {
+        self.replica.row(self.bridges, bridge).and_then(|row| text(row, "name")).map(|name| name.to_string())
+    }
+
+    /// What the switch says of itself.
+    pub(super) fn facts(&self) -> SwitchFacts {
+        let table = self.replica.table(SWITCH);
+        let row = table.and_then(|table| self.replica.rows(table).next());
+        let said = |key: &str| row.and_then(|row| id(row, key));
+        let addresses = said("ovn-encap-ip").unwrap_or_default();
+        SwitchFacts {
+            chassis: said("system-id").map(|name| name.to_string()),
+            encap_ips: addresses.split(',').filter_map(|address| address.trim().parse().ok()).collect(),
+        }
     }
 
     pub(super) fn port(&self, name: &str) -> Option<SeenPort<'a>> {

@@ -1,11 +1,10 @@
 //! From what shall be there and what is, to the operations that are missing. No operation where nothing is missing.
 
 use super::error::Error;
-use super::look::{BRIDGE, IFACE_ID, INTERFACE, OWNER, OWNER_VALUE, PORT, SANDBOX, SeenPort, Switch};
+use super::look::{BRIDGE, IFACE_ID, INTERFACE, PORT, SANDBOX, SeenPort, Switch};
 use causeway_ovsdb_client::ovsdb::{
     Atom, Condition, Datum, Mutation, Mutator, Name, Op, Str, Transaction, Uuid, WaitUntil,
 };
-use causeway_plan::host::OvsPort;
 use causeway_types::Mac;
 use std::collections::BTreeMap;
 
@@ -54,35 +53,6 @@ impl PodPort {
     }
 }
 
-/// An internal port of the node itself.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct InternalPort {
-    /// Its MAC address.
-    pub mac: Mac,
-    /// Its MTU.
-    pub mtu: u32,
-    /// The bridge and the ids.
-    pub ovs: OvsPort,
-}
-
-impl InternalPort {
-    fn ids(&self) -> BTreeMap<&str, String> {
-        let mut ids: BTreeMap<&str, String> =
-            self.ovs.external_ids.iter().map(|(key, value)| (key.as_str(), value.clone())).collect();
-        ids.insert(IFACE_ID, self.ovs.iface_id.clone());
-        ids.insert(OWNER, OWNER_VALUE.to_owned());
-        ids
-    }
-
-    fn columns(&self) -> Vec<(Name, Datum)> {
-        vec![
-            ("type".into(), "internal".into()),
-            ("mac".into(), self.mac.to_string().as_str().into()),
-            ("mtu_request".into(), Datum::One(i64::from(self.mtu).into())),
-        ]
-    }
-}
-
 /// Makes ports of pods. Whoever else says to be the same logical port goes in the same transaction: it is an earlier
 /// sandbox of the pod, and two would fight for the port.
 pub(super) fn ensure_pods(switch: Switch<'_>, bridge: &str, ports: &[PodPort]) -> Result<Transaction, Error> {
@@ -104,35 +74,6 @@ pub(super) fn ensure_pods(switch: Switch<'_>, bridge: &str, ports: &[PodPort]) -
     Ok(change.transaction())
 }
 
-/// Makes the node's internal ports exactly these. One that cannot be made stops no other: the first problem comes with
-/// what can be done.
-pub(super) fn ensure_internal(
-    switch: Switch<'_>,
-    wanted: &BTreeMap<String, InternalPort>,
-) -> (Transaction, Option<Error>) {
-    let is_ours = |port: &SeenPort<'_>| port.id(OWNER).is_some_and(|owner| owner == OWNER_VALUE);
-    let (mut change, mut problem) = (Change::default(), None);
-    for stray in switch.all().filter(is_ours).filter(|port| !wanted.contains_key(port.name().as_str())) {
-        change.remove(&stray);
-    }
-    for (name, port) in wanted {
-        match (switch.port(name), switch.bridge(&port.ovs.bridge)) {
-            (None, Ok(bridge)) => change.insert(bridge, name, port.columns(), &port.ids(), false),
-            (Some(seen), _) if is_ours(&seen) => {
-                change.set_ids(&seen, &port.ids());
-                change.set_columns(&seen, port.columns());
-            }
-            (Some(_), _) => {
-                problem.get_or_insert(Error::Foreign(name.clone()));
-            }
-            (None, Err(error)) => {
-                problem.get_or_insert(error);
-            }
-        }
-    }
-    (change.transaction(), problem)
-}
-
 /// Removes the ports of a sandbox.
 pub(super) fn remove_sandbox(switch: Switch<'_>, sandbox: &str) -> (Transaction, Vec<String>) {
     let mut change = Change::default();
@@ -146,14 +87,14 @@ pub(super) fn remove_sandbox(switch: Switch<'_>, sandbox: &str) -> (Transaction,
 
 /// What changes, gathered so that each bridge's set of ports changes once.
 #[derive(Default)]
-struct Change {
+pub(super) struct Change {
     ops: Vec<Op>,
     /// By bridge: ports that go, ports that come.
     sets: BTreeMap<Uuid, (Vec<Atom>, Vec<Atom>)>,
 }
 
 impl Change {
-    fn insert(
+    pub(super) fn insert(
         &mut self,
         bridge: Uuid,
         name: &str,
@@ -182,13 +123,13 @@ impl Change {
     }
 
     /// A port that no bridge has is collected by the database itself.
-    fn remove(&mut self, port: &SeenPort<'_>) {
+    pub(super) fn remove(&mut self, port: &SeenPort<'_>) {
         if let Some(bridge) = port.bridge {
             self.sets.entry(bridge).or_default().0.push(port.uuid.into());
         }
     }
 
-    fn set_ids(&mut self, port: &SeenPort<'_>, ids: &BTreeMap<&str, String>) {
+    pub(super) fn set_ids(&mut self, port: &SeenPort<'_>, ids: &BTreeMap<&str, String>) {
         if ids.iter().all(|(key, value)| port.id(key).is_some_and(|is| is == value.as_str())) {
             return;
         }
@@ -204,7 +145,7 @@ impl Change {
         });
     }
 
-    fn set_columns(&mut self, port: &SeenPort<'_>, columns: Vec<(Name, Datum)>) {
+    pub(super) fn set_columns(&mut self, port: &SeenPort<'_>, columns: Vec<(Name, Datum)>) {
         let differs = |(name, value): &(Name, Datum)| port.interface.get(name) != Some(value);
         let row: Vec<(Name, Datum)> = columns.into_iter().filter(differs).collect();
         if !row.is_empty() {
@@ -213,7 +154,7 @@ impl Change {
         }
     }
 
-    fn transaction(self) -> Transaction {
+    pub(super) fn transaction(self) -> Transaction {
         // Without it a port for a bridge that has just gone would be lost with success.
         let waits = self.sets.keys().map(|bridge| Op::Wait {
             table: BRIDGE.into(),

@@ -1,22 +1,29 @@
 //! The task that owns the connection, and the handle by which others ask it.
 
 use super::error::Error;
-use super::look::{Milestone, PodPortSeen, Switch, monitored, text};
-use super::ops::{InternalPort, PodPort, ensure_internal, ensure_pods, remove_sandbox};
+use super::internal::{PortProblem, ensure_internal, wanted};
+use super::look::{Milestone, PodPortSeen, Switch, SwitchFacts, monitored, text};
+use super::ops::{PodPort, ensure_pods, remove_sandbox};
 use causeway_ovn::generated::vswitch::DATABASE;
 use causeway_ovsdb_client::ovsdb::{
     Change, ChangeKind, Event, RequestId, RowRef, SessionConfig, Str, TransactOutcome, Transaction,
 };
 use causeway_ovsdb_client::{Client, ClientConfig, ClientEvent, Remote};
+use causeway_types::host::{HostPlan, Item, Key, Planned};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tracing::{info, warn};
 
 /// How often a transaction that the database refused is computed anew: a bridge can be replaced under it.
 const ATTEMPTS: u8 = 3;
 /// More than pods start at once on a node.
 const QUEUE: usize = 1024;
+/// How long somebody waits for the devices of new internal ports before all others go on without them.
+const OPENING: Duration = Duration::from_secs(5);
 
 /// Which switch.
 #[derive(Clone, Debug)]
@@ -27,12 +34,21 @@ pub struct OvsConfig {
     pub bridge: String,
 }
 
+/// What came of the internal ports of a plan.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct InternalPorts {
+    /// Whether anything was written.
+    pub written: bool,
+    /// What could not be done. Everything else was.
+    pub problems: Vec<PortProblem>,
+}
+
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
 enum Ask {
     Pods(Vec<PodPort>, Answer<()>),
     Sandbox { sandbox: String, names: Vec<String>, answer: Answer<Vec<String>> },
-    Internal { ports: BTreeMap<String, InternalPort>, problem: Option<Error>, answer: Answer<bool> },
+    Internal { plan: HostPlan, problems: Vec<PortProblem>, answer: Answer<InternalPorts> },
     Seen(Answer<Vec<PodPortSeen>>),
     Wait { name: String, iface_id: String, milestone: Milestone, answer: Answer<()> },
 }
@@ -42,6 +58,7 @@ enum Ask {
 pub struct Ovs {
     asks: mpsc::Sender<Ask>,
     ready: watch::Receiver<Result<(), String>>,
+    facts: watch::Receiver<SwitchFacts>,
 }
 
 impl Ovs {
@@ -50,6 +67,7 @@ impl Ovs {
         let (asks, receiver) = mpsc::channel(QUEUE);
         let (ready, is_ready) =
             watch::channel(Err("the Open vSwitch database has not answered yet".to_owned()));
+        let (facts, is_facts) = watch::channel(SwitchFacts::default());
         let mut session = SessionConfig::new(DATABASE);
         session.tables = monitored();
         let client = Client::new(ClientConfig::new(session, config.remotes));
@@ -61,9 +79,10 @@ impl Ovs {
             sent: FxHashMap::default(),
             waiting: BTreeMap::new(),
             ready,
+            facts,
         };
         tokio::spawn(task.run());
-        Ovs { asks, ready: is_ready }
+        Ovs { asks, ready: is_ready, facts: is_facts }
     }
 
     /// Whether ports can be made; if not, why.
@@ -87,20 +106,37 @@ impl Ovs {
         self.ask(|answer| Ask::Sandbox { sandbox: sandbox.to_owned(), names: Vec::new(), answer }).await
     }
 
-    /// Makes the node's internal ports exactly these and waits until their devices are there; says whether anything
-    /// was written.
+    /// What the switch says of itself, now and whenever that changes. Empty until the database has answered.
+    pub fn facts(&self) -> watch::Receiver<SwitchFacts> {
+        self.facts.clone()
+    }
+
+    /// Makes the node's internal ports those of the plan, and waits a while until their devices are there.
     ///
     /// # Errors
-    /// If a bridge is missing, a name is taken, the database refuses, or a device cannot be made. All other ports are
-    /// made nevertheless.
-    pub async fn ensure_internal(&self, ports: BTreeMap<String, InternalPort>) -> Result<bool, Error> {
-        let names: Vec<(String, String)> =
-            ports.iter().map(|(name, port)| (name.clone(), port.ovs.iface_id.clone())).collect();
-        let written = self.ask(|answer| Ask::Internal { ports, problem: None, answer }).await?;
-        for (name, iface_id) in names {
-            self.wait(name, iface_id, Milestone::Opened).await?;
+    /// If the database refuses them all. What is wrong with one port is in the answer, and all others are made.
+    pub async fn ensure_internal(&self, plan: HostPlan) -> Result<InternalPorts, Error> {
+        let ports: Vec<Planned> = wanted(&plan).into_values().collect();
+        let mut done = self.ask(|answer| Ask::Internal { plan, problems: Vec::new(), answer }).await?;
+        let bad = |key: &Key| done.problems.iter().any(|problem| problem.key == *key);
+        let mut waits = JoinSet::new();
+        for Planned { item, owner } in ports {
+            let (ovs, key) = (self.clone(), item.key());
+            let Item::Port(port) = item else { continue };
+            if !bad(&key) {
+                waits.spawn(async move {
+                    let outcome = ovs.opened(port.name, port.iface_id).await;
+                    outcome.err().map(|error| PortProblem { key, owner: Some(owner), error })
+                });
+            }
         }
-        Ok(written)
+        done.problems.extend(waits.join_all().await.into_iter().flatten());
+        Ok(done)
+    }
+
+    async fn opened(&self, name: String, iface_id: String) -> Result<(), Error> {
+        let wait = self.wait(name.clone(), iface_id, Milestone::Opened);
+        timeout(OPENING, wait).await.unwrap_or(Err(Error::NotOpened(name)))
     }
 
     /// Waits until packets can flow through a port.
@@ -151,6 +187,7 @@ struct Task {
     /// By the name of the port.
     waiting: BTreeMap<Str, Vec<Waiter>>,
     ready: watch::Sender<Result<(), String>>,
+    facts: watch::Sender<SwitchFacts>,
 }
 
 impl Task {
@@ -198,9 +235,9 @@ impl Task {
                 names.extend(there);
                 Ok(transaction)
             }
-            Ask::Internal { ports, problem, .. } => {
-                let (transaction, found) = ensure_internal(switch, ports);
-                *problem = found;
+            Ask::Internal { plan, problems, .. } => {
+                let (transaction, found) = ensure_internal(switch, plan);
+                *problems = found;
                 Ok(transaction)
             }
             Ask::Seen(_) | Ask::Wait { .. } => Ok(Transaction::default()),
@@ -222,7 +259,9 @@ impl Task {
         match ask {
             Ask::Pods(_, answer) => drop(answer.send(Ok(()))),
             Ask::Sandbox { names, answer, .. } => drop(answer.send(Ok(names))),
-            Ask::Internal { problem, answer, .. } => drop(answer.send(problem.map_or(Ok(written), Err))),
+            Ask::Internal { problems, answer, .. } => {
+                drop(answer.send(Ok(InternalPorts { written, problems })));
+            }
             Ask::Seen(answer) => drop(answer.send(Ok(switch.pods()))),
             Ask::Wait { name, iface_id, milestone, answer } => match switch
                 .reached(&name, &iface_id, milestone)
@@ -247,7 +286,7 @@ impl Task {
                 info!(first = report.first, "the Open vSwitch database is there");
                 let names: Vec<Str> = self.waiting.keys().cloned().collect();
                 names.iter().for_each(|name| self.look_again(name));
-                self.tell_ready();
+                self.tell_state();
             }
             ClientEvent::Session(Event::Changed(changes)) => self.changed(&changes),
             ClientEvent::Session(Event::Transacted(id, outcome)) => {
@@ -266,7 +305,7 @@ impl Task {
         let names: Vec<Str> = interfaces.into_iter().filter_map(|change| self.name_of(change)).collect();
         names.iter().for_each(|name| self.look_again(name));
         if !others.is_empty() {
-            self.tell_ready();
+            self.tell_state();
         }
     }
 
@@ -299,12 +338,20 @@ impl Task {
         }
     }
 
-    fn tell_ready(&mut self) {
+    /// Says whether ports can be made, and what the switch says of itself.
+    fn tell_state(&mut self) {
         let Some(switch) = Switch::of(self.client.replica()) else { return };
         let state = switch.bridge(&self.bridge).map(drop).map_err(|error| error.to_string());
         self.ready.send_if_modified(|known| {
             *known != state && {
                 *known = state;
+                true
+            }
+        });
+        let now = switch.facts();
+        self.facts.send_if_modified(|known| {
+            *known != now && {
+                *known = now;
                 true
             }
         });

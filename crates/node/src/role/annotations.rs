@@ -1,7 +1,6 @@
 //! What this node says of itself on its own Node object. Others build their side of tunnels and links from it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use causeway_api::annotations::{
     Annotation, ChassisId, EncapIps, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, PerFamily,
@@ -10,17 +9,10 @@ use causeway_record::{Node, Texts};
 use causeway_types::{Cidr, Family, Mac, NetworkName};
 use serde_json::{Value, json};
 
-/// What the node's Open vSwitch says of itself.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Switch {
-    /// `external_ids:system-id`.
-    pub(crate) chassis: Option<String>,
-    /// `external_ids:ovn-encap-ip`.
-    pub(crate) encap_ips: Vec<IpAddr>,
-}
+use crate::ovs::SwitchFacts;
 
 /// The annotations that follow.
-pub(super) fn wanted(switch: &Switch, masquerade: &[Cidr], management: Option<Mac>) -> Texts {
+pub(super) fn wanted(switch: &SwitchFacts, masquerade: &[Cidr], management: Option<Mac>) -> Texts {
     let mut texts = BTreeMap::new();
     let chassis = switch.chassis.as_deref().and_then(|name| ChassisId::parse(name).ok());
     if let Some(chassis) = chassis {
@@ -60,7 +52,8 @@ mod tests {
 
     #[test]
     fn what_is_there_is_not_written_again() {
-        let switch = Switch { chassis: Some("c-1".into()), encap_ips: vec!["172.18.0.2".parse().unwrap()] };
+        let switch =
+            SwitchFacts { chassis: Some("c-1".into()), encap_ips: vec!["172.18.0.2".parse().unwrap()] };
         let masquerade = ["169.254.0.0/17".parse().unwrap()];
         let wanted = wanted(&switch, &masquerade, Some("0a:58:0a:f4:00:02".parse().unwrap()));
         let patch_of_new = patch(&node(BTreeMap::new()), &wanted).unwrap();
@@ -79,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_switch_without_a_name_has_no_chassis() {
-        let texts = wanted(&Switch::default(), &[], None);
+        let texts = wanted(&SwitchFacts::default(), &[], None);
         assert_eq!(
             texts.keys().collect::<Vec<_>>(),
             ["k8s.ovn.org/layer2-topology-version", "k8s.ovn.org/node-masquerade-subnet"]

@@ -1,21 +1,30 @@
-//! The host's side: the kernel and Open vSwitch ports, in a task of its own. The role's task tells it what is planned
+//! The host's side: Open vSwitch ports, the kernel, nftables and flows, in a task of its own. The role's task tells it what is planned
 //! and never waits for it.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use causeway_host::{Host, Kernel};
-use causeway_plan::host::HostPlan;
+use causeway_host::{Applied, Host, Kernel, Mark, Problem, Programs, follow_kernel};
+use causeway_ovsdb_client::Remote;
+use causeway_plan::host::INTEGRATION_BRIDGE;
+use causeway_types::NetworkName;
+use causeway_types::host::{HostPlan, Owner};
 use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use crate::ovs::{Ovs, internal_ports};
+use crate::ovs::Ovs;
 
-/// What somebody else does to a link or a route is repaired after so long.
-const REPAIR: Duration = Duration::from_secs(10);
+/// The kernel tells of changes; what it does not tell of is seen after so long.
+const REPAIR: Duration = Duration::from_secs(60);
+/// Who changes one thing changes more: so long after the first, all is looked at once.
+const SETTLE: Duration = Duration::from_millis(100);
 /// A host that is not as planned is tried again after so long.
 const RETRY: Duration = Duration::from_millis(500);
+/// The kernel's part of a plan does not wait longer than this for Open vSwitch.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How the host is, and what is planned of it.
 pub(super) struct HostTask {
@@ -26,11 +35,19 @@ pub(super) struct HostTask {
 
 impl HostTask {
     /// Starts the task. It does nothing before the first plan.
-    pub(super) fn start(ovs: Ovs, kernel: Kernel) -> HostTask {
+    pub(super) fn start(ovs: Ovs, kernel: Kernel, vswitch: &Remote) -> HostTask {
         let (plan, plans) = watch::channel(None);
         let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
         let writes = Arc::new(AtomicU64::new(0));
-        tokio::spawn(work(ovs, kernel, plans, said, Arc::clone(&writes)));
+        // The switch has the sockets of its bridges beside that of its database.
+        let folder = match vswitch {
+            Remote::Unix(path) => path.parent().map(PathBuf::from),
+            Remote::Tcp(..) | Remote::Ssl(..) => None,
+        };
+        let programs = Arc::new(Mutex::new(Programs::new(folder, INTEGRATION_BRIDGE)));
+        let problems = Vec::new();
+        let work = Work { ovs, kernel, programs, said, writes: Arc::clone(&writes), problems };
+        tokio::spawn(work.run(plans));
         HostTask { plan, state, writes }
     }
 
@@ -50,7 +67,7 @@ impl HostTask {
         }
     }
 
-    /// Whether the host is as planned.
+    /// Whether the node itself is as planned; what only concerns one network of a user is not asked here.
     pub(super) fn health(&self) -> Result<(), String> {
         self.state.borrow().clone()
     }
@@ -61,46 +78,148 @@ impl HostTask {
     }
 }
 
-async fn work(
+/// What could not be done, and for whom.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Trouble {
+    owner: Option<Owner>,
+    text: String,
+}
+
+struct Work {
     ovs: Ovs,
     kernel: Kernel,
-    mut plans: watch::Receiver<Option<HostPlan>>,
+    programs: Arc<Mutex<Programs>>,
     said: watch::Sender<Result<(), String>>,
     writes: Arc<AtomicU64>,
-) {
-    loop {
-        let plan = plans.borrow_and_update().clone();
-        let mut pause = REPAIR;
-        if let Some(plan) = plan {
-            let outcome = apply(&ovs, kernel, plan, &writes).await;
-            if let Err(problem) = &outcome {
-                pause = RETRY;
-                let known = said.borrow().as_ref().err() == Some(problem);
-                if !known {
-                    warn!(problem, "the host is not as planned");
+    /// What was said last, so that it is said once.
+    problems: Vec<Trouble>,
+}
+
+impl Work {
+    async fn run(mut self, mut plans: watch::Receiver<Option<HostPlan>>) {
+        let mut events = kernel_events();
+        loop {
+            let plan = plans.borrow_and_update().clone();
+            events.borrow_and_update();
+            let mut pause = REPAIR;
+            if let Some(plan) = plan {
+                let problems = self.apply(&plan).await;
+                if !problems.is_empty() {
+                    pause = RETRY;
                 }
+                self.tell(&plan, problems);
             }
-            said.send_if_modified(|known| std::mem::replace(known, outcome.clone()) != outcome);
+            tokio::select! {
+                changed = plans.changed() => if changed.is_err() { return },
+                Ok(()) = events.changed() => sleep(SETTLE).await,
+                () = sleep(pause) => {}
+            }
         }
-        tokio::select! {
-            changed = plans.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(pause) => {}
+    }
+
+    /// Ports first: they make the devices that the kernel's part is about. A port that cannot be made holds back only
+    /// what hangs on it.
+    async fn apply(&self, plan: &HostPlan) -> Vec<Trouble> {
+        let mut problems = self.apply_ports(plan).await;
+        let (kernel, programs, plan) = (self.kernel, Arc::clone(&self.programs), plan.clone());
+        let applied = tokio::task::spawn_blocking(move || apply(kernel, &programs, &plan)).await;
+        let applied = match applied {
+            Ok(applied) => applied,
+            Err(error) => {
+                problems.push(Trouble { owner: None, text: error.to_string() });
+                return problems;
+            }
+        };
+        if applied.writes > 0 {
+            info!(changes = applied.writes, "the host was changed as planned");
+            self.writes.fetch_add(applied.writes as u64, Ordering::Relaxed);
         }
+        let trouble = |problem: Problem| {
+            let text = problem.to_string();
+            Trouble { owner: problem.owner, text }
+        };
+        problems.extend(applied.problems.into_iter().map(trouble));
+        problems
+    }
+
+    async fn apply_ports(&self, plan: &HostPlan) -> Vec<Trouble> {
+        let whole = |text: String| vec![Trouble { owner: None, text }];
+        let ports = match timeout(PATIENCE, self.ovs.ensure_internal(plan.clone())).await {
+            Ok(Ok(ports)) => ports,
+            Ok(Err(error)) => return whole(error.to_string()),
+            Err(_) => {
+                let silent = "Open vSwitch has not answered".to_owned();
+                return whole(self.ovs.ready().err().unwrap_or(silent));
+            }
+        };
+        self.writes.fetch_add(u64::from(ports.written), Ordering::Relaxed);
+        let trouble = |p: crate::ovs::PortProblem| Trouble { owner: p.owner, text: p.error.to_string() };
+        ports.problems.into_iter().map(trouble).collect()
+    }
+
+    fn tell(&mut self, plan: &HostPlan, problems: Vec<Trouble>) {
+        for problem in problems.iter().filter(|problem| !self.problems.contains(problem)) {
+            let owner = problem.owner.as_ref().map_or("node", Owner::as_str);
+            warn!(owner, problem = problem.text, "the host is not as planned");
+        }
+        let was_well = self.said.borrow().is_ok();
+        let state = health(plan, &problems, was_well);
+        self.problems = problems;
+        self.said.send_if_modified(|known| std::mem::replace(known, state.clone()) != state);
     }
 }
 
-async fn apply(ovs: &Ovs, kernel: Kernel, plan: HostPlan, writes: &AtomicU64) -> Result<(), String> {
-    // A port that cannot be made holds back only what hangs on it.
-    let ports = ovs.ensure_internal(internal_ports(&plan)).await;
-    if matches!(ports, Ok(true)) {
-        writes.fetch_add(1, Ordering::Relaxed);
+/// What blocks: the kernel, then what stands on its links.
+fn apply(kernel: Kernel, programs: &Mutex<Programs>, plan: &HostPlan) -> Applied {
+    let mut applied = kernel.apply_host(plan);
+    let more = programs.lock().unwrap_or_else(PoisonError::into_inner).apply(plan);
+    applied.writes += more.writes;
+    applied.problems.extend(more.problems);
+    applied
+}
+
+/// The node is well when its own things and those of the default network are as planned. One that is held keeps what it
+/// had, and so its health.
+fn health(plan: &HostPlan, problems: &[Trouble], was_well: bool) -> Result<(), String> {
+    let default = Owner::network(&NetworkName::default_network());
+    if let Some(reason) = plan.hold_of(&default).filter(|_| !was_well) {
+        return Err(reason.to_owned());
     }
-    let applied =
-        tokio::task::spawn_blocking(move || kernel.apply_host(&plan)).await.map_err(|e| e.to_string())?;
-    if applied.writes > 0 {
-        info!(changes = applied.writes, "the host was changed as planned");
-        writes.fetch_add(applied.writes as u64, Ordering::Relaxed);
+    let is_nodes = |owner: &Option<Owner>| owner.as_ref().is_none_or(|owner| *owner == default);
+    problems.iter().find(|problem| is_nodes(&problem.owner)).map_or(Ok(()), |p| Err(p.text.clone()))
+}
+
+/// Changes with every event of the kernel. Where the kernel does not tell, only the slow look remains.
+fn kernel_events() -> watch::Receiver<u64> {
+    let (sender, receiver) = watch::channel(0);
+    let tell = move || {
+        sender.send_modify(|count| *count += 1);
+        !sender.is_closed()
+    };
+    if let Err(error) = follow_kernel(Mark::NODE, tell) {
+        warn!(%error, "changes of the host are seen late");
     }
-    ports.map_err(|error| error.to_string())?;
-    applied.problems.first().map_or(Ok(()), |problem| Err(problem.to_string()))
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trouble(owner: Option<&str>) -> Trouble {
+        Trouble { owner: owner.map(Owner::new), text: "no".into() }
+    }
+
+    #[test]
+    fn one_network_of_a_user_does_not_make_the_node_ill() {
+        let mut plan = HostPlan::default();
+        assert_eq!(health(&plan, &[trouble(Some("network:red"))], true), Ok(()));
+        assert_eq!(health(&plan, &[trouble(Some("network:red")), trouble(None)], true), Err("no".into()));
+        assert_eq!(health(&plan, &[trouble(Some("network:default"))], true), Err("no".into()));
+        plan.hold(Owner::new("network:red"), "half known");
+        assert_eq!(health(&plan, &[], false), Ok(()));
+        plan.hold(Owner::new("network:default"), "half known");
+        assert_eq!(health(&plan, &[], false), Err("half known".into()));
+        assert_eq!(health(&plan, &[], true), Ok(()), "what it had is still there");
+    }
 }

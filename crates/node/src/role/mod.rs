@@ -19,7 +19,6 @@ mod rendered;
 mod report;
 mod run;
 mod state;
-mod switch;
 mod trouble;
 mod wiring;
 

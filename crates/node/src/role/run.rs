@@ -22,6 +22,7 @@ use causeway_runtime::watch as watches;
 use causeway_runtime::watch::{Lists, Selection, everywhere};
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, serve};
+use causeway_types::host::{Item, Key};
 use causeway_types::{Cidr, Mac, NetworkId, management_port_device};
 use causeway_zone::ZoneConfig;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -31,7 +32,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::annotations::{self, Switch};
+use super::annotations;
 use super::flags::NodeFlags;
 use super::freed::{self, InUse};
 use super::host::HostTask;
@@ -39,10 +40,9 @@ use super::metrics::Metrics;
 use super::rendered::{Keys, Ports, Progress, Rendered};
 use super::report;
 use super::state::{Input, State};
-use super::switch;
 use super::trouble::Trouble;
 use super::wiring::Wiring;
-use crate::ovs::{Ovs, OvsConfig};
+use crate::ovs::{Ovs, OvsConfig, SwitchFacts};
 use crate::{Applier, ApplierConfig};
 
 /// Two processes must not write one zone.
@@ -150,7 +150,7 @@ struct Task {
     southbound: Applier,
     host: HostTask,
     wiring: Wiring,
-    switch: watch::Receiver<Switch>,
+    switch: watch::Receiver<SwitchFacts>,
     writer: Writer,
     metrics: Metrics,
     health: Health,
@@ -196,9 +196,9 @@ impl Task {
             state,
             northbound: applier(&NORTHBOUND, &flags.northbound, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &[]),
-            host: HostTask::start(ovs.clone(), Kernel),
+            host: HostTask::start(ovs.clone(), Kernel, &flags.vswitch),
+            switch: ovs.facts(),
             wiring: Wiring::start(flags, ovs, registry)?,
-            switch: switch::follow(flags.vswitch.clone()),
             writer,
             metrics,
             health,
@@ -325,14 +325,11 @@ impl Task {
     }
 
     fn plan_host(&mut self) {
-        match causeway_plan::host::host(&self.state.zone) {
-            Ok(plan) => {
-                self.management =
-                    plan.links.get(&management_port_device(NetworkId::DEFAULT)).map(|link| link.mac);
-                self.host.plan(plan);
-            }
-            Err(reason) => debug!(reason, "the host stays as it is"),
+        let plan = causeway_plan::host::host(&self.state.zone);
+        if let Some(Item::Port(port)) = plan.get(&Key::Port(management_port_device(NetworkId::DEFAULT))) {
+            self.management = Some(port.mac);
         }
+        self.host.plan(plan);
     }
 
     /// The node says of itself what others must know.

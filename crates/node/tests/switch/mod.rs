@@ -13,16 +13,15 @@ use causeway_ovsdb_client::ovsdb::{
 };
 use causeway_ovsdb_client::{Client, ClientConfig, Remote};
 use causeway_record::{ObjectKey, Pod};
-use causeway_testing::{OvsdbServer, program, schema_file};
+pub use causeway_testing::Switch;
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::future::Future;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -43,92 +42,6 @@ pub fn run(name: &str, words: &[&str]) -> String {
     let out = Command::new(name).args(words).output().unwrap_or_else(|e| panic!("{name}: {e}"));
     assert!(out.status.success(), "{name} {words:?}: {}", String::from_utf8_lossy(&out.stderr));
     String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
-/// ovsdb-server and ovs-vswitchd, with `br-int` on the userspace datapath.
-pub struct Switch {
-    daemon: Child,
-    pub database: OvsdbServer,
-}
-
-impl Switch {
-    pub fn start() -> Switch {
-        Self::start_with(&[])
-    }
-
-    /// The same with settings of `Open_vSwitch`, such as `external_ids:system-id=n1`.
-    pub fn start_with(settings: &[&str]) -> Switch {
-        let database = OvsdbServer::start(&schema_file("vswitch"));
-        let vsctl = |words: &[&str]| {
-            let server = format!("--db={}", database.remote());
-            let all: Vec<&str> =
-                [server.as_str(), "--timeout=30"].into_iter().chain(words.iter().copied()).collect();
-            run(program("ovs-vsctl").to_str().unwrap(), &all)
-        };
-        vsctl(&["--no-wait", "init"]);
-        let tso = "other_config:userspace-tso-enable=true";
-        let all: Vec<&str> =
-            ["--no-wait", "set", "Open_vSwitch", ".", tso].iter().chain(settings).copied().collect();
-        vsctl(&all);
-        let folder = database.folder();
-        let daemon = Command::new(program("ovs-vswitchd"))
-            .args([&database.remote(), "--disable-system", "-vconsole:off", "--pidfile"])
-            .arg(format!("--log-file={}", folder.join("vswitchd.log").display()))
-            .envs(["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"].map(|name| (name, folder)))
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("ovs-vswitchd starts");
-        vsctl(&[
-            "add-br",
-            "br-int",
-            "--",
-            "set",
-            "bridge",
-            "br-int",
-            "datapath_type=netdev",
-            "fail_mode=secure",
-        ]);
-        Switch { daemon, database }
-    }
-
-    pub fn vsctl(&self, words: &[&str]) -> String {
-        let server = format!("--db={}", self.database.remote());
-        let all: Vec<&str> =
-            [server.as_str(), "--timeout=30"].into_iter().chain(words.iter().copied()).collect();
-        run(program("ovs-vsctl").to_str().unwrap(), &all)
-    }
-
-    /// Ports of `br-int`, sorted.
-    pub fn ports(&self) -> Vec<String> {
-        self.vsctl(&["list-ports", "br-int"]).lines().map(str::to_owned).collect()
-    }
-
-    /// `external_ids` of an interface, but for what a controller writes.
-    pub fn ids(&self, interface: &str) -> BTreeMap<String, String> {
-        let json = self.vsctl(&["--format=json", "--columns=external_ids", "list", "Interface", interface]);
-        let table: Value = serde_json::from_str(&json).unwrap();
-        let pairs = table["data"][0][0][1].as_array().unwrap().clone();
-        let pair =
-            |pair: &Value| (pair[0].as_str().unwrap().to_owned(), pair[1].as_str().unwrap().to_owned());
-        pairs.iter().map(pair).filter(|(key, _)| !key.starts_with("ovn-")).collect()
-    }
-
-    /// How often something was committed that tells of ports: what the switch writes of itself does not count.
-    pub fn writes(&self) -> usize {
-        let ours = |transaction: &&Value| {
-            let interfaces = transaction["Interface"].as_object().into_iter().flat_map(|rows| rows.values());
-            let ids = interfaces.filter(|row| row.get("external_ids").is_some() || row.is_null()).count();
-            ids > 0 || transaction.get("Bridge").is_some_and(|rows| rows.to_string().contains("\"ports\""))
-        };
-        self.database.transactions().transactions.iter().filter(ours).count()
-    }
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
-        let _ = self.daemon.kill();
-        let _ = self.daemon.wait();
-    }
 }
 
 /// Plays ovn-controller: says of every pod's interface that packets can flow, while it is switched on.

@@ -4,11 +4,12 @@ use super::{Which, say, wait_settled};
 use crate::error::{Error, Result};
 use crate::find;
 use crate::folder::Folder;
-use crate::machine::{MARK, namespace_file, run};
+use crate::machine::{MARK, run};
 use crate::plan::unit::Command;
 use crate::plan::{CONTROL, OUTSIDE, Places, node_environment};
 use crate::programs::Programs;
 use crate::wanted::Wanted;
+use causeway_host::named_namespace;
 use clap::{Args, Subcommand};
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -134,7 +135,7 @@ pub(crate) fn on_node(folder: &Folder, node: &str) -> Result<process::Command> {
     let mut command = process::Command::new("nsenter");
     command
         .args([format!("--target={init}").as_str(), "--mount", "--pid", "--", "nsenter"])
-        .arg(format!("--net={}", namespace_file(node).display()))
+        .arg(format!("--net={}", named_namespace(node).display()))
         .arg("--")
         .envs(node_environment(node, &places))
         .env(MARK, folder.root());

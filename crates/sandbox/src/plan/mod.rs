@@ -104,7 +104,7 @@ pub fn plan(wanted: &Wanted, places: &Places) -> Vec<Unit> {
     let sites: Vec<Site<'_>> = wanted.running().map(|(name, node)| site(name, node, wanted)).collect();
     let mut units = vec![
         control::certificates(wanted, places),
-        Unit::new("network", "network", Body::Task(Task::Network(underlay::facts(wanted)))),
+        Unit::new("network", "network", Body::Task(Task::Network(underlay::network(wanted)))),
     ];
     units.extend(control::units(wanted, places));
     if wanted.plugin == Plugin::Causeway {

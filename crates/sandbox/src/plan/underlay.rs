@@ -8,88 +8,155 @@
 
 use super::{CONTROL, OUTSIDE};
 use crate::address::{self, node_host, underlay};
-use crate::network::Fact;
+use crate::network::{self, Network};
 use crate::wanted::{Node, Plugin, Wanted};
+use causeway_types::Cidr;
+use causeway_types::host::{Address, Item, Link, LinkKind, LinkState, MAIN_TABLE, Route, Setting, Target};
 use ipnet::IpNet;
-use std::collections::BTreeSet;
 
 const UNDERLAY: &str = "underlay";
 const BRIDGE: &str = "br0";
 
-fn up(namespace: &str, link: &str) -> Fact {
-    Fact::State { namespace: namespace.into(), link: link.into(), up: true }
+fn state(link: &str, up: bool) -> Item {
+    Item::State(LinkState { device: link.into(), up })
 }
 
-fn setting(namespace: &str, key: &str, value: &str) -> Fact {
-    Fact::Setting { namespace: namespace.into(), key: key.into(), value: value.into() }
+fn setting(path: &str, value: &str) -> Item {
+    Item::Setting(Setting { path: path.into(), value: value.into() })
 }
 
-fn route(namespace: &str, to: IpNet, via: IpNet) -> Fact {
-    Fact::Route { namespace: namespace.into(), to, via: via.addr() }
+fn address(link: &str, net: IpNet) -> Item {
+    Item::Address(Address { device: link.into(), net })
+}
+
+fn route(to: IpNet, via: IpNet) -> Item {
+    let target = Target::Forward { via: Some(via.addr()), device: None };
+    Item::Route(Route { table: MAIN_TABLE, dest: Cidr::masked(to), metric: 0, target })
+}
+
+fn link(name: &str, kind: LinkKind, master: Option<&str>) -> Item {
+    let master = master.map(str::to_owned);
+    Item::Link(Link { name: name.into(), kind, mac: None, mtu: None, master })
 }
 
 /// All that is there before any process runs.
-pub(super) fn facts(wanted: &Wanted) -> BTreeSet<Fact> {
-    let bridge = Fact::Bridge { namespace: UNDERLAY.into(), link: BRIDGE.into() };
-    let mut facts = BTreeSet::from([Fact::Namespace(UNDERLAY.into()), bridge, up(UNDERLAY, BRIDGE)]);
+pub(super) fn network(wanted: &Wanted) -> Network {
+    let mut network = Network::new(network::UNDERLAY);
+    network.add(UNDERLAY, [link(BRIDGE, LinkKind::Bridge, None), state(BRIDGE, true)]);
     for (name, host) in [(CONTROL, address::CONTROL), (OUTSIDE, address::OUTSIDE)] {
-        facts.extend(cable(name, false));
-        let addresses = wanted.families.iter().map(|family| underlay(*family, host));
-        facts.extend(addresses.map(|address| Fact::Address {
-            namespace: name.into(),
-            link: "eth0".into(),
-            address,
-        }));
+        cable(&mut network, name, false);
+        let addresses = wanted.families.iter().map(|family| address("eth0", underlay(*family, host)));
+        network.add(name, addresses);
     }
     for (name, node) in wanted.running() {
-        facts.extend(cable(name, node.partitioned));
-        for key in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-            facts.insert(setting(name, key, "1"));
-        }
+        cable(&mut network, name, node.partitioned);
+        network.add(name, ["ipv4/ip_forward", "ipv6/conf/all/forwarding"].map(|path| setting(path, "1")));
         // Ways to the pods, for whoever stands outside of the cluster. Causeway has no such ways: pods live in overlays.
         let bridged = wanted.families.iter().filter(|_| wanted.plugin == Plugin::Bridge);
         for (family, place) in bridged.flat_map(|f| [(f, CONTROL), (f, OUTSIDE)]) {
-            facts.insert(route(
-                place,
-                address::pods(*family, node.index),
-                underlay(*family, node_host(node.index)),
-            ));
+            let via = underlay(*family, node_host(node.index));
+            network.add(place, [route(address::pods(*family, node.index), via)]);
         }
     }
-    facts
+    network
 }
 
 /// A namespace with its cable to the underlay. A partition cuts it at the far end, so the node sees a dead link.
-fn cable(namespace: &str, cut: bool) -> Vec<Fact> {
-    vec![
-        Fact::Namespace(namespace.into()),
-        setting(namespace, "ipv6/conf/all/disable_ipv6", "0"),
-        Fact::Cable {
-            namespace: namespace.into(),
-            link: "eth0".into(),
-            peer_namespace: UNDERLAY.into(),
-            peer: namespace.into(),
-        },
-        Fact::Port { namespace: UNDERLAY.into(), link: namespace.into(), bridge: BRIDGE.into() },
-        Fact::State { namespace: UNDERLAY.into(), link: namespace.into(), up: !cut },
-        up(namespace, "lo"),
-        up(namespace, "eth0"),
-    ]
+fn cable(network: &mut Network, namespace: &str, cut: bool) {
+    let kind = LinkKind::Cable { peer: "eth0".into(), namespace: Some(namespace.into()) };
+    network.add(UNDERLAY, [link(namespace, kind, Some(BRIDGE)), state(namespace, !cut)]);
+    let ipv6 = setting("ipv6/conf/all/disable_ipv6", "0");
+    network.add(namespace, [ipv6, state("lo", true), state("eth0", true)]);
 }
 
 /// What holds once a node's bridge is there: its addresses, its way out, and with the bridge plugin ways to the pods of
 /// all other nodes.
-pub(super) fn on_bridge(name: &str, node: &Node, wanted: &Wanted) -> BTreeSet<Fact> {
-    let mut facts = BTreeSet::from([up(name, "br-ex")]);
+pub(super) fn on_bridge(name: &str, node: &Node, wanted: &Wanted) -> Network {
+    let mut network = Network::new(network::ON_BRIDGE);
+    network.add(name, [state("br-ex", true)]);
     for family in &wanted.families {
-        let address = underlay(*family, node_host(node.index));
-        facts.insert(Fact::Address { namespace: name.into(), link: "br-ex".into(), address });
-        facts.insert(route(name, address::anywhere(*family), underlay(*family, address::OUTSIDE)));
+        let own = underlay(*family, node_host(node.index));
+        let out = route(address::anywhere(*family), underlay(*family, address::OUTSIDE));
+        network.add(name, [address("br-ex", own), out]);
         let others = wanted.nodes.values().filter(|other| other.index != node.index);
         let others = others.filter(|_| wanted.plugin == Plugin::Bridge);
-        facts.extend(others.map(|other| {
-            route(name, address::pods(*family, other.index), underlay(*family, node_host(other.index)))
-        }));
+        let way = |other: &Node| {
+            route(address::pods(*family, other.index), underlay(*family, node_host(other.index)))
+        };
+        network.add(name, others.map(way));
     }
-    facts
+    network
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Family;
+    use crate::machine::run;
+    use crate::network::apply;
+    use crate::plan::unit::Command;
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+
+    #[test]
+    fn a_partition_switches_the_far_end_off() {
+        let mut wanted = Wanted::new("test", 1, vec![Family::Ipv4], 1).unwrap();
+        wanted.node_mut("n1").unwrap().partitioned = true;
+        let text = network(&wanted).text(UNDERLAY);
+        assert!(text.contains("link n1: cable to eth0 in n1, port of br0"), "{text}");
+        assert!(text.contains("state of n1: off") && text.contains("state of control: on"), "{text}");
+    }
+
+    #[test]
+    fn a_node_has_its_address_and_its_way_out_on_the_bridge() {
+        let wanted = Wanted::new("test", 2, vec![Family::Ipv4], 1).unwrap();
+        let (name, node) = wanted.running().next().unwrap();
+        assert_eq!(
+            on_bridge(name, node, &wanted).text(name),
+            "address 172.30.0.11/24 of br-ex (sandbox)\n\
+             state of br-ex: on (sandbox)\n\
+             route to 0.0.0.0/0 in table 254: via 172.30.0.2 (sandbox)\n"
+        );
+    }
+
+    /// A machine of the test's own: its thread sees no named namespaces but those that it makes.
+    fn on_own_machine() {
+        unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET).expect("tests of the network need root");
+        let nothing = None::<&str>;
+        mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing).unwrap();
+        mount(Some("tmpfs"), "/run", Some("tmpfs"), MsFlags::empty(), nothing).unwrap();
+    }
+
+    fn ip(words: &str) -> String {
+        run(&Command::new(std::iter::once("ip").chain(words.split(' ')))).unwrap()
+    }
+
+    #[test]
+    fn cables_are_laid_once_cut_and_mended() {
+        on_own_machine();
+        let mut wanted = Wanted::new("test", 1, vec![Family::Ipv4, Family::Ipv6], 1).unwrap();
+        apply(&network(&wanted)).unwrap();
+        let cable = || ip("-n underlay -o link show n1");
+        let first = cable();
+        apply(&network(&wanted)).unwrap();
+        assert_eq!(cable(), first);
+        assert!(ip("-n n1 link show eth0").contains("LOWER_UP"));
+        assert!(ip("-n control address show eth0").contains("172.30.0.1/24"));
+        assert!(ip("-n outside -6 address show eth0").contains("fd00:172:30::2/64"));
+
+        wanted.node_mut("n1").unwrap().partitioned = true;
+        apply(&network(&wanted)).unwrap();
+        assert!(ip("-n n1 link show eth0").contains("NO-CARRIER"));
+        wanted.node_mut("n1").unwrap().partitioned = false;
+        apply(&network(&wanted)).unwrap();
+        assert!(ip("-n n1 link show eth0").contains("LOWER_UP"));
+
+        wanted.nodes.clear();
+        apply(&network(&wanted)).unwrap();
+        assert_eq!(
+            ip("-n underlay -o link show type veth").lines().count(),
+            2,
+            "its cable goes with the node"
+        );
+    }
 }

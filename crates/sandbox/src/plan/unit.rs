@@ -1,8 +1,8 @@
 //! What a plan is made of: processes that shall run and tasks that shall be done, as plain values.
 
 use crate::certificates::Identity;
-use crate::network::Fact;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::network::Network;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A command line.
@@ -77,8 +77,8 @@ pub struct Process {
 /// Something that shall be done. Doing it again changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// These facts hold.
-    Network(BTreeSet<Fact>),
+    /// This is in the network namespaces.
+    Network(Network),
     /// There are certificates and kubeconfigs.
     Certificates {
         /// Whose.

@@ -13,6 +13,7 @@ use crate::plan::unit::{Command, Kubeconfig, Task};
 use causeway_api::install::{Installation, policies, roles};
 use causeway_api::print;
 use causeway_api::schema::{CrdSet, definitions};
+use causeway_host::delete_namespace;
 use nix::mount::{MntFlags, umount2};
 use serde_json::json;
 use std::fs;
@@ -24,7 +25,7 @@ use std::time::Duration;
 /// Does a task.
 pub(super) fn perform(task: &Task, folder: &Folder) -> Result<()> {
     match task {
-        Task::Network(facts) => network::apply(facts),
+        Task::Network(network) => network::apply(network),
         Task::Certificates { identities, kubeconfigs } => {
             let certificates = folder.path("certificates");
             ensure(&certificates, identities)?;
@@ -99,7 +100,7 @@ fn switch_off(node: &str, cgroup: &str, volatile: &Path, folder: &Folder) -> Res
     for place in [volatile.to_owned(), folder.path("nodes").join(node)] {
         unmount_below(&place);
     }
-    network::delete_namespace(node)?;
+    delete_namespace(node)?;
     find::remove_cgroup(&format!("{cgroup}/{node}"));
     match fs::remove_dir_all(volatile) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::file(volatile)(e)),

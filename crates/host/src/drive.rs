@@ -1,0 +1,136 @@
+//! Brings an output to what is planned: read, compare, apply, and read again.
+
+use crate::diff::diff;
+use crate::error::Error;
+use crate::output::{Applied, Op, Output, Problem, Wanted};
+use causeway_types::host::{HostPlan, Key, Owner, Planned};
+use std::collections::BTreeSet;
+use tracing::debug;
+
+/// How often an output is read and changed before somebody is believed to work against us. One change can undo another:
+/// the kernel drops routes with the last address of a link.
+const PASSES: usize = 3;
+
+/// Makes the output's part of the plan true. What is ours and not planned goes; what is not ours stays.
+pub fn bring(output: &mut dyn Output, plan: &HostPlan) -> Applied {
+    let mut run = Run::default();
+    let wanted = run.wanted(output, plan);
+    for _ in 0..PASSES {
+        let actual = match output.read(&wanted) {
+            Ok(actual) => actual,
+            Err(error) => {
+                run.applied.problems.push(Problem { key: None, owner: None, error });
+                return run.applied;
+            }
+        };
+        let difference = diff(plan, &wanted, &actual);
+        for key in difference.taken {
+            run.fail(&key, wanted.get(&key), Error::Taken(key.clone()));
+        }
+        let ops = run.open(difference.ops);
+        if ops.is_empty() {
+            return run.applied;
+        }
+        if run.apply(output, &ops) == 0 {
+            return run.applied;
+        }
+    }
+    run.look_at_the_end(output, plan, &wanted);
+    run.applied
+}
+
+#[derive(Default)]
+struct Run {
+    applied: Applied,
+    /// What failed, and what stands on it.
+    bad: BTreeSet<Key>,
+}
+
+impl Run {
+    /// The plan's items for this output, in the form in which they are read back.
+    fn wanted(&mut self, output: &mut dyn Output, plan: &HostPlan) -> Wanted {
+        let mut wanted = Wanted::new();
+        for (key, planned) in plan.items() {
+            if !output.takes(key) {
+                continue;
+            }
+            match output.normal(&planned.item) {
+                Ok(item) => {
+                    let owner = planned.owner.clone();
+                    wanted.insert(item.key(), Planned { owner, item });
+                }
+                // It stays among the wanted, so that what is there under its key stays.
+                Err(error) => {
+                    self.fail(key, Some(planned), error);
+                    wanted.insert(key.clone(), planned.clone());
+                }
+            }
+        }
+        for (key, owners) in plan.clashes().iter().filter(|(key, _)| output.takes(key)) {
+            let clash = |owner: &Owner| Problem {
+                key: Some(key.clone()),
+                owner: Some(owner.clone()),
+                error: Error::Clash,
+            };
+            self.applied.problems.extend(owners.iter().map(clash));
+        }
+        wanted
+    }
+
+    /// The changes that can be tried: not those that failed, nor what stands on something that failed.
+    fn open(&mut self, ops: Vec<Op>) -> Vec<Op> {
+        ops.into_iter().filter(|op| !self.is_held(op)).collect()
+    }
+
+    fn is_held(&mut self, op: &Op) -> bool {
+        if self.bad.contains(&op.key()) {
+            return true;
+        }
+        let held = op.needs().iter().any(|key| self.bad.contains(key));
+        if held {
+            self.bad.insert(op.key());
+        }
+        held
+    }
+
+    /// How many changes were made.
+    fn apply(&mut self, output: &mut dyn Output, ops: &[Op]) -> usize {
+        let before = self.applied.writes;
+        if let Some(Ok(())) = output.apply_together(ops) {
+            self.applied.writes += ops.len();
+            return ops.len();
+        }
+        // One by one, to find out which one is bad, and to do all others.
+        for op in ops {
+            if self.is_held(op) {
+                continue;
+            }
+            debug!(output = output.name(), %op, "changing the host");
+            match output.apply(op) {
+                Ok(()) => self.applied.writes += 1,
+                Err(error) => self.fail_op(op, error),
+            }
+        }
+        self.applied.writes - before
+    }
+
+    fn look_at_the_end(&mut self, output: &mut dyn Output, plan: &HostPlan, wanted: &Wanted) {
+        let Ok(actual) = output.read(wanted) else { return };
+        for op in self.open(diff(plan, wanted, &actual).ops) {
+            self.fail_op(&op, Error::NotKept);
+        }
+    }
+
+    fn fail_op(&mut self, op: &Op, error: Error) {
+        self.bad.insert(op.key());
+        let problem = Problem { key: Some(op.key()), owner: op.owner().cloned(), error };
+        self.applied.problems.push(problem);
+    }
+
+    fn fail(&mut self, key: &Key, planned: Option<&Planned>, error: Error) {
+        if self.bad.insert(key.clone()) {
+            let owner = planned.map(|planned| planned.owner.clone());
+            self.applied.problems.push(Problem { key: Some(key.clone()), owner, error });
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What the kernel tells of changes, so that what somebody else did is seen at once.
+
+use crate::error::{Error, Result};
+use crate::messages::seen_link;
+use crate::rtnetlink::Mark;
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::route::RouteProtocol;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+use std::io;
+use std::thread;
+
+/// Links, IPv4 addresses, routes and rules, and the same of IPv6. Neighbours change all the time by themselves.
+const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
+const BUFFER: usize = 64 << 10;
+
+/// Calls back whenever something may have changed that a plan of the node speaks of, in the namespace of the calling
+/// thread. Ends when the callback says false. Events can be lost where there are very many: a slow look beside this
+/// stays necessary.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn follow_kernel(mark: Mark, mut changed: impl FnMut() -> bool + Send + 'static) -> Result<()> {
+    let socket =
+        open().map_err(|source| Error::Refused { doing: "listening to the kernel".into(), source })?;
+    thread::spawn(move || {
+        let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER);
+        loop {
+            buffer.clear();
+            let matters = match socket.recv(&mut buffer, 0) {
+                Ok(_) => matters(&buffer, mark),
+                Err(error) if is_overrun(&error) => true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+                Err(_) => return,
+            };
+            if matters && !changed() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+fn open() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind(&SocketAddr::new(0, 0))?;
+    GROUPS.iter().try_for_each(|group| socket.add_membership(*group))?;
+    Ok(socket)
+}
+
+/// More was told than fits: anything may have changed.
+fn is_overrun(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(nix::errno::Errno::ENOBUFS as i32)
+}
+
+/// Whether a datagram tells of something that can be ours. What cannot be read may be.
+fn matters(mut rest: &[u8], mark: Mark) -> bool {
+    while !rest.is_empty() {
+        let Ok(packet) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest) else { return true };
+        let length = (packet.header.length as usize).next_multiple_of(4).clamp(4, rest.len());
+        rest = rest.get(length..).unwrap_or_default();
+        if let NetlinkPayload::InnerMessage(message) = &packet.payload
+            && can_be_ours(message, mark)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+fn can_be_ours(message: &RouteNetlinkMessage, mark: Mark) -> bool {
+    match message {
+        // Cables of pods come and go, and are nobody's plan.
+        RouteNetlinkMessage::NewLink(_) | RouteNetlinkMessage::DelLink(_) => {
+            seen_link(message).is_none_or(|link| !link.is_cable() || mark.is_on(&link.alias))
+        }
+        RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
+            route.header.protocol == RouteProtocol::from(mark.protocol)
+        }
+        _ => true,
+    }
+}

@@ -1,0 +1,208 @@
+//! The flows of a bridge as an output, by the program `ovs-ofctl`.
+//!
+//! The upper half of a flow's cookie says that it is ours, the lower half for whom it is. Flows are compared as the
+//! program prints them. All changes go in one bundle, so that no packet meets half of them.
+
+use crate::error::{Error, Result};
+use crate::output::{Actual, Op, Output, Seen, Wanted, Whose};
+use crate::program::run;
+use causeway_types::host::{Flow, Item, Key, Owner, Planned};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The upper half of the cookies of the node role's flows.
+const MARK: u32 = 0xca5e_3a70;
+const DEFAULT_PRIORITY: u16 = 32768;
+/// Bundles came with OpenFlow 1.4.
+const PROTOCOL: &str = "--protocols=OpenFlow15";
+
+/// The flows of one bridge.
+#[derive(Debug)]
+pub struct Flows {
+    program: PathBuf,
+    bridge: String,
+    target: String,
+    /// What the program makes of a flow, by its text. It follows from the text alone.
+    normal: BTreeMap<String, Flow>,
+}
+
+/// A flow, and whose it is.
+#[derive(Debug, Eq, PartialEq)]
+struct Line {
+    flow: Flow,
+    cookie: u64,
+}
+
+impl Flows {
+    /// The flows of a bridge, whose switch has its sockets in this folder.
+    pub fn new(program: impl Into<PathBuf>, folder: &Path, bridge: &str) -> Flows {
+        let target = format!("unix:{}", folder.join(format!("{bridge}.mgmt")).display());
+        Flows { program: program.into(), bridge: bridge.to_owned(), target, normal: BTreeMap::new() }
+    }
+
+    fn ask(&self, words: &[&str], input: &str) -> Result<String> {
+        let all: Vec<&str> =
+            [PROTOCOL, "--timeout=10", "--no-names"].into_iter().chain(words.iter().copied()).collect();
+        run(&self.program, &all, input)
+    }
+
+    fn send(&self, lines: &str) -> Result<()> {
+        self.ask(&["--bundle", "add-flows", &self.target, "-"], lines).map(drop)
+    }
+}
+
+impl Output for Flows {
+    fn name(&self) -> &'static str {
+        "flows"
+    }
+
+    fn takes(&self, key: &Key) -> bool {
+        matches!(key, Key::Flow { bridge, .. } if *bridge == self.bridge)
+    }
+
+    fn normal(&mut self, item: &Item) -> Result<Item> {
+        let Item::Flow(flow) = item else { return Err(Error::Unsupported) };
+        let text = text(flow, "");
+        if let Some(known) = self.normal.get(&text) {
+            return Ok(Item::Flow(known.clone()));
+        }
+        let said = self.ask(&["parse-flow", &text], "")?;
+        let unreadable =
+            || Error::Program { program: self.program.display().to_string(), said: said.clone() };
+        let parsed = said.lines().find_map(|line| parse_mod(line, &self.bridge)).ok_or_else(unreadable)?;
+        // The default of the program's table is any.
+        let parsed = Flow { table: flow.table, ..parsed };
+        self.normal.insert(text, parsed.clone());
+        Ok(Item::Flow(parsed))
+    }
+
+    fn read(&mut self, wanted: &Wanted) -> Result<Actual> {
+        let said = self.ask(&["--no-stats", "dump-flows", &self.target], "")?;
+        let mut actual = Actual::new();
+        for Line { flow, cookie } in said.lines().filter_map(|line| parse_dump(line, &self.bridge)) {
+            let item = Item::Flow(flow);
+            let ours = (cookie >> 32) as u32 == MARK;
+            let whose = if ours { Whose::Tag(cookie as u32) } else { Whose::Foreign };
+            if ours || wanted.contains_key(&item.key()) {
+                actual.insert(item.key(), Seen { item, whose });
+            }
+        }
+        Ok(actual)
+    }
+
+    fn apply_together(&mut self, ops: &[Op]) -> Option<Result<()>> {
+        Some(self.send(&ops.iter().filter_map(line).collect::<String>()))
+    }
+
+    fn apply(&mut self, op: &Op) -> Result<()> {
+        self.send(&line(op).ok_or(Error::Unsupported)?)
+    }
+}
+
+fn cookie(owner: &Owner) -> String {
+    format!("cookie={:#x},", u64::from(MARK) << 32 | u64::from(owner.tag()))
+}
+
+fn line(op: &Op) -> Option<String> {
+    match op {
+        Op::Create(Planned { item: Item::Flow(flow), owner })
+        | Op::Change { to: Planned { item: Item::Flow(flow), owner }, .. } => {
+            Some(format!("add {}\n", text(flow, &cookie(owner))))
+        }
+        Op::Delete(Item::Flow(flow)) => {
+            let ours = format!("cookie={:#x}/{:#x},", u64::from(MARK) << 32, u64::from(u32::MAX) << 32);
+            Some(format!("delete_strict {}\n", place(flow, &ours)))
+        }
+        _ => None,
+    }
+}
+
+fn place(flow: &Flow, cookie: &str) -> String {
+    let comma = if flow.matches.is_empty() { "" } else { "," };
+    format!("{cookie}table={},priority={}{comma}{}", flow.table, flow.priority, flow.matches)
+}
+
+fn text(flow: &Flow, cookie: &str) -> String {
+    format!("{} actions={}", place(flow, cookie), flow.actions)
+}
+
+/// A line such as `OFPT_FLOW_MOD (OF1.5) (xid=0x1): ADD table:3 priority=7,ip actions=drop`.
+fn parse_mod(line: &str, bridge: &str) -> Option<Flow> {
+    let (head, actions) = line.split_once(": ADD ")?.1.split_once("actions=")?;
+    let place = head.split(' ').find(|word| !word.is_empty() && !is_note(word)).unwrap_or_default();
+    Some(flow(bridge, 0, place, actions))
+}
+
+/// What the program says of a change beside priority and match: `table:3`, `cookie:0x1`.
+fn is_note(word: &str) -> bool {
+    ["table:", "cookie:", "idle:", "hard:", "importance:"].iter().any(|note| word.starts_with(note))
+}
+
+/// A line such as ` cookie=0x5, table=3, priority=7,ip actions=drop`.
+fn parse_dump(line: &str, bridge: &str) -> Option<Line> {
+    let (head, actions) = line.split_once("actions=")?;
+    let (mut cookie, mut table, mut place) = (0, 0, "");
+    for word in head.trim().split(", ").map(str::trim) {
+        match word.split_once('=') {
+            Some(("cookie", number)) => {
+                cookie = u64::from_str_radix(number.trim_start_matches("0x"), 16).ok()?;
+            }
+            Some(("table", number)) => table = number.parse().ok()?,
+            _ => place = word,
+        }
+    }
+    Some(Line { flow: flow(bridge, table, place, actions), cookie })
+}
+
+fn flow(bridge: &str, table: u8, place: &str, actions: &str) -> Flow {
+    let mut priority = DEFAULT_PRIORITY;
+    let mut matches = Vec::new();
+    for word in place.split(',').filter(|word| !word.is_empty()) {
+        match word.strip_prefix("priority=").and_then(|number| number.parse().ok()) {
+            Some(number) => priority = number,
+            None => matches.push(word),
+        }
+    }
+    let (bridge, matches, actions) = (bridge.to_owned(), matches.join(","), actions.trim().to_owned());
+    Flow { bridge, table, priority, matches, actions }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(table: u8, priority: u16, matches: &str, actions: &str) -> Flow {
+        let (bridge, matches, actions) = ("br".into(), matches.into(), actions.into());
+        Flow { bridge, table, priority, matches, actions }
+    }
+
+    #[test]
+    fn lines_of_the_program_are_read() {
+        let dumps = [
+            (" cookie=0x5, table=3, priority=7,ip,nw_dst=10.0.0.0/8 actions=output:2", 5, 3, 7),
+            (
+                " cookie=0xca5e3a7000000001, ip,nw_dst=10.0.0.0/8 actions=output:2",
+                0xca5e_3a70_0000_0001,
+                0,
+                32768,
+            ),
+        ];
+        for (line, cookie, table, priority) in dumps {
+            let flow = wanted(table, priority, "ip,nw_dst=10.0.0.0/8", "output:2");
+            assert_eq!(parse_dump(line, "br"), Some(Line { flow, cookie }));
+        }
+        assert_eq!(parse_dump("OFPST_FLOW reply (OF1.5) (xid=0x2):", "br"), None);
+        let line =
+            "OFPT_FLOW_MOD (OF1.5) (xid=0x1): ADD table:3 priority=7,ip cookie:0x5 actions=ct(commit),2";
+        assert_eq!(parse_mod(line, "br"), Some(wanted(0, 7, "ip", "ct(commit),2")));
+        let line = "OFPT_FLOW_MOD (OF1.5) (xid=0x1): ADD actions=drop";
+        assert_eq!(parse_mod(line, "br"), Some(wanted(0, 32768, "", "drop")));
+    }
+
+    #[test]
+    fn only_flows_of_ours_are_deleted() {
+        let gone = Op::Delete(Item::Flow(wanted(3, 7, "ip", "drop")));
+        let want = "delete_strict cookie=0xca5e3a7000000000/0xffffffff00000000,table=3,priority=7,ip\n";
+        assert_eq!(line(&gone), Some(want.into()));
+    }
+}

@@ -1,0 +1,97 @@
+//! The part of a plan that programs write: tables of nftables, and flows of bridges.
+
+use crate::drive::bring;
+use crate::error::Error;
+use crate::flows::Flows;
+use crate::nft::Nft;
+use crate::output::{Applied, Problem};
+use causeway_types::host::{HostPlan, Key, Planned};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How sockets of bridges are called.
+const SOCKET: &str = "mgmt";
+
+/// `nft`, and `ovs-ofctl` for each bridge.
+#[derive(Debug)]
+pub struct Programs {
+    nft: Nft,
+    ofctl: PathBuf,
+    /// Where the switch has its sockets.
+    folder: Option<PathBuf>,
+    /// A bridge that others fill with very many flows: it is looked at only where the plan speaks of it.
+    crowded: String,
+    flows: BTreeMap<String, Flows>,
+}
+
+impl Programs {
+    /// The programs as the PATH has them, for a switch with its sockets in this folder.
+    pub fn new(folder: Option<PathBuf>, crowded: &str) -> Programs {
+        Programs {
+            nft: Nft::new("nft", Nft::NODE),
+            ofctl: "ovs-ofctl".into(),
+            folder,
+            crowded: crowded.to_owned(),
+            flows: BTreeMap::new(),
+        }
+    }
+
+    /// The same with programs from another place.
+    pub fn from_folder(mut self, folder: &Path) -> Programs {
+        self.nft = Nft::new(folder.join("nft"), Nft::NODE);
+        self.ofctl = folder.join("ovs-ofctl");
+        self
+    }
+
+    /// Makes the programs' part of the plan true. A machine without a program lacks it only where something is planned
+    /// that needs it.
+    pub fn apply(&mut self, plan: &HostPlan) -> Applied {
+        let mut all = bring(&mut self.nft, plan);
+        let tables = plan.items().keys().any(|key| matches!(key, Key::Table { .. }));
+        if !tables {
+            all.problems.retain(|problem| !matches!(problem.error, Error::NoProgram { .. }));
+        }
+        for (bridge, planned) in self.bridges(plan) {
+            let applied = self.apply_flows(&bridge, plan);
+            all.writes += applied.writes;
+            let gone = |problem: &Problem| !planned && problem.key.is_none();
+            all.problems.extend(applied.problems.into_iter().filter(|problem| !gone(problem)));
+        }
+        let sections = plan.items().iter().filter(|(key, _)| matches!(key, Key::Section(_)));
+        all.problems.extend(sections.map(|(key, planned)| unsupported(key, planned)));
+        all
+    }
+
+    fn apply_flows(&mut self, bridge: &str, plan: &HostPlan) -> Applied {
+        let folder = self.folder.clone().unwrap_or_default();
+        let new = || Flows::new(&self.ofctl, &folder, bridge);
+        bring(self.flows.entry(bridge.to_owned()).or_insert_with(new), plan)
+    }
+
+    /// The bridges to look at, and whether the plan speaks of them.
+    fn bridges(&self, plan: &HostPlan) -> BTreeMap<String, bool> {
+        let planned: BTreeSet<&String> = plan
+            .items()
+            .keys()
+            .filter_map(|key| match key {
+                Key::Flow { bridge, .. } => Some(bridge),
+                _ => None,
+            })
+            .collect();
+        let listed = self.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok());
+        let sockets = listed.into_iter().flatten().filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let is_bridge = path.extension().is_some_and(|end| end == SOCKET);
+            path.file_stem().filter(|_| is_bridge)?.to_str().map(str::to_owned)
+        });
+        let mut bridges: BTreeMap<String, bool> =
+            sockets.filter(|name| *name != self.crowded).map(|name| (name, false)).collect();
+        bridges.extend(planned.into_iter().map(|name| (name.clone(), true)));
+        bridges
+    }
+}
+
+fn unsupported(key: &Key, planned: &Planned) -> Problem {
+    Problem { key: Some(key.clone()), owner: Some(planned.owner.clone()), error: Error::Unsupported }
+}

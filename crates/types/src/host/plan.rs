@@ -1,0 +1,244 @@
+//! The plan: items by key, each with its owner, and which owners are held.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::hash::Hasher;
+
+use fnv::FnvHasher;
+use serde::{Deserialize, Serialize};
+
+use super::item::Item;
+use super::key::Key;
+use crate::NetworkName;
+
+/// For whom an item is, and so whom to blame if it cannot be: `network:blue`, `node`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Owner(String);
+
+impl Owner {
+    /// An owner by its label.
+    pub fn new(label: impl Into<String>) -> Self {
+        Self(label.into())
+    }
+
+    /// A network as an owner.
+    pub fn network(name: &NetworkName) -> Self {
+        Self(format!("network:{name}"))
+    }
+
+    /// The label.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A number for where a label does not fit.
+    pub fn tag(&self) -> u32 {
+        let mut hash = FnvHasher::default();
+        hash.write(self.0.as_bytes());
+        let wide = hash.finish();
+        (wide >> 32) as u32 ^ wide as u32
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An item with its owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// For whom.
+    pub owner: Owner,
+    /// What.
+    pub item: Item,
+}
+
+/// What shall be on a node. Whatever carries our mark and is not planned goes, unless its owner is held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
+pub struct HostPlan {
+    items: BTreeMap<Key, Planned>,
+    /// Who also asked for a key that somebody else had first.
+    clashes: BTreeMap<Key, BTreeSet<Owner>>,
+    holds: BTreeMap<Owner, String>,
+    hold_all: Option<String>,
+}
+
+/// A plan as it is written: keys follow from items.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    items: Vec<Planned>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    clashes: Vec<(Key, BTreeSet<Owner>)>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    holds: BTreeMap<Owner, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hold_all: Option<String>,
+}
+
+impl HostPlan {
+    /// Plans an item. Who comes second with another item for the same key does not get it, and that is remembered.
+    pub fn add(&mut self, owner: &Owner, item: Item) {
+        let key = item.key();
+        match self.items.get(&key) {
+            None => drop(self.items.insert(key, Planned { owner: owner.clone(), item })),
+            Some(first) if first.item == item => {}
+            Some(_) => drop(self.clashes.entry(key).or_default().insert(owner.clone())),
+        }
+    }
+
+    /// What an owner shall have is not known: what it has stays.
+    pub fn hold(&mut self, owner: Owner, reason: impl Into<String>) {
+        self.holds.insert(owner, reason.into());
+    }
+
+    /// A plan of which nothing is known: everything stays.
+    pub fn held(reason: impl Into<String>) -> Self {
+        Self { hold_all: Some(reason.into()), ..Self::default() }
+    }
+
+    /// The items by key.
+    pub const fn items(&self) -> &BTreeMap<Key, Planned> {
+        &self.items
+    }
+
+    /// One item.
+    pub fn get(&self, key: &Key) -> Option<&Item> {
+        self.items.get(key).map(|planned| &planned.item)
+    }
+
+    /// Who asked in vain for a key that somebody else has.
+    pub const fn clashes(&self) -> &BTreeMap<Key, BTreeSet<Owner>> {
+        &self.clashes
+    }
+
+    /// Why an owner is held, if it is.
+    pub fn hold_of(&self, owner: &Owner) -> Option<&str> {
+        self.hold_all.as_ref().or_else(|| self.holds.get(owner)).map(String::as_str)
+    }
+
+    /// The owners that are held one by one, with the reasons.
+    pub const fn holds(&self) -> &BTreeMap<Owner, String> {
+        &self.holds
+    }
+
+    /// Why everybody is held, if so.
+    pub fn hold_all(&self) -> Option<&str> {
+        self.hold_all.as_deref()
+    }
+}
+
+impl From<HostPlan> for Written {
+    fn from(plan: HostPlan) -> Self {
+        Self {
+            items: plan.items.into_values().collect(),
+            clashes: plan.clashes.into_iter().collect(),
+            holds: plan.holds,
+            hold_all: plan.hold_all,
+        }
+    }
+}
+
+impl From<Written> for HostPlan {
+    fn from(written: Written) -> Self {
+        let items = written.items.into_iter().map(|planned| (planned.item.key(), planned));
+        Self {
+            items: items.collect(),
+            clashes: written.clashes.into_iter().collect(),
+            holds: written.holds,
+            hold_all: written.hold_all,
+        }
+    }
+}
+
+impl fmt::Display for HostPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for planned in self.items.values() {
+            writeln!(f, "{} ({})", planned.item, planned.owner)?;
+        }
+        for (key, owners) in &self.clashes {
+            let owners: Vec<&str> = owners.iter().map(Owner::as_str).collect();
+            writeln!(f, "clash: {key} is asked for by {} too", owners.join(", "))?;
+        }
+        for (owner, reason) in &self.holds {
+            writeln!(f, "hold {owner}: {reason}")?;
+        }
+        self.hold_all.as_ref().map_or(Ok(()), |reason| writeln!(f, "hold everything: {reason}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Address, Link, LinkKind, MAIN_TABLE, Route, Target};
+    use super::*;
+
+    fn address(device: &str, net: &str) -> Item {
+        Item::Address(Address { device: device.into(), net: net.parse().unwrap() })
+    }
+
+    fn route(dest: &str, via: &str) -> Item {
+        let target = Target::Forward { via: Some(via.parse().unwrap()), device: Some("mp0".into()) };
+        Item::Route(Route { table: MAIN_TABLE, dest: dest.parse().unwrap(), metric: 0, target })
+    }
+
+    fn plan() -> HostPlan {
+        let (red, blue) = (Owner::new("network:red"), Owner::new("network:blue"));
+        let mut plan = HostPlan::default();
+        let kind = LinkKind::Cable { peer: "eth0".into(), namespace: Some("n1".into()) };
+        plan.add(&red, route("fd00::/64", "fd00:1::1"));
+        plan.add(&red, address("mp0", "10.0.0.2/24"));
+        plan.add(
+            &red,
+            Item::Link(Link {
+                name: "mp0".into(),
+                kind,
+                mac: None,
+                mtu: Some(1400),
+                master: Some("br0".into()),
+            }),
+        );
+        plan.add(&blue, route("fd00::/64", "fd00:2::1"));
+        plan.add(&blue, address("mp0", "10.0.0.2/24"));
+        plan.hold(Owner::new("network:green"), "no subnet yet");
+        plan
+    }
+
+    #[test]
+    fn a_plan_prints_in_the_order_in_which_it_can_be_made() {
+        assert_eq!(
+            plan().to_string(),
+            "link mp0: cable to eth0 in n1, MTU 1400, port of br0 (network:red)\n\
+             address 10.0.0.2/24 of mp0 (network:red)\n\
+             route to fd00::/64 in table 254 with metric 1024: via fd00:1::1 by mp0 (network:red)\n\
+             clash: route to fd00::/64 in table 254 with metric 1024 is asked for by network:blue too\n\
+             hold network:green: no subnet yet\n"
+        );
+    }
+
+    #[test]
+    fn a_plan_is_read_as_it_was_written() {
+        let text = serde_json::to_string(&plan()).unwrap();
+        assert_eq!(serde_json::from_str::<HostPlan>(&text).unwrap(), plan());
+    }
+
+    #[test]
+    fn a_hold_is_of_one_owner_or_of_all() {
+        let (green, red) = (Owner::new("network:green"), Owner::new("network:red"));
+        assert_eq!((plan().hold_of(&green), plan().hold_of(&red)), (Some("no subnet yet"), None));
+        assert_eq!(HostPlan::held("not listed").hold_of(&red), Some("not listed"));
+    }
+
+    #[test]
+    fn items_know_what_they_stand_on() {
+        let needs = |item: Item| item.needs();
+        assert_eq!(needs(address("mp0", "10.0.0.2/24")), [Key::Link("mp0".into())]);
+        assert_eq!(needs(route("10.0.0.0/8", "10.0.0.1")), [Key::Link("mp0".into())]);
+        let setting = |path: &str| Key::Setting(path.into());
+        assert_eq!(setting("ipv6/conf/mp0/accept_ra").device(), Some("mp0"));
+        assert_eq!(setting("ipv6/conf/all/forwarding").device(), None);
+        assert_eq!(setting("ipv4/ip_forward").device(), None);
+    }
+}
