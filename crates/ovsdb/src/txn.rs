@@ -405,6 +405,11 @@ impl EncodedTransaction {
         out.extend_from_slice(b"}}");
     }
 
+    /// How many bytes its operations take.
+    pub fn size(&self) -> usize {
+        self.json.len()
+    }
+
     /// What is kept until the reply, and the operations' JSON, each behind a comma.
     pub(crate) fn into_parts(self) -> (Sent, Vec<u8>) {
         (Sent::new(self.ops), self.json)

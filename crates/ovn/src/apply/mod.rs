@@ -93,6 +93,8 @@ pub struct Failure {
 pub struct Stats {
     /// Transactions sent.
     pub transactions: u64,
+    /// Bytes of their operations.
+    pub bytes: u64,
     /// Rows inserted.
     pub created: u64,
     /// Rows changed.
