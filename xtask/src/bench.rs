@@ -6,8 +6,9 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 5] = [
+const BENCHES: [(&str, &str, bool); 6] = [
     ("causeway-node", "diff", true),
+    ("causeway-node", "set_member", false),
     ("causeway-model", "connect", false),
     ("causeway-plan", "network-add", false),
     ("causeway-node", "pod_add", false),
@@ -15,12 +16,13 @@ const BENCHES: [(&str, &str, bool); 5] = [
 ];
 
 /// What every row has, known or not.
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "name",
     "n",
     "m",
     "rows",
     "transactions",
+    "bytes",
     "wall_s",
     "client_cpu_s",
     "server_cpu_s",
@@ -64,17 +66,29 @@ fn measure(package: &str, bench: &str, sizes: Option<&str>) -> Result<Vec<Value>
 
 fn print_table(rows: &[Value]) {
     println!(
-        "{:<22} {:>5} {:>5} {:>8} {:>5} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
-        "name", "n", "m", "rows", "txns", "wall", "client CPU", "server CPU", "limit", "ratio", "peak MB"
+        "{:<22} {:>5} {:>5} {:>8} {:>5} {:>6} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
+        "name",
+        "n",
+        "m",
+        "rows",
+        "txns",
+        "bytes",
+        "wall",
+        "client CPU",
+        "server CPU",
+        "limit",
+        "ratio",
+        "peak MB"
     );
     for row in rows {
         println!(
-            "{:<22} {:>5} {:>5} {:>8} {:>5} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
+            "{:<22} {:>5} {:>5} {:>8} {:>5} {:>6} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
             row["name"].as_str().unwrap_or_default(),
             whole(&row["n"]),
             whole(&row["m"]),
             whole(&row["rows"]),
             whole(&row["transactions"]),
+            whole(&row["bytes"]),
             decimal(&row["wall_s"], 6),
             decimal(&row["client_cpu_s"], 6),
             decimal(&row["server_cpu_s"], 6),

@@ -5,7 +5,7 @@ mod support;
 
 use causeway_ovn::declare::NORTHBOUND;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str, diff_slice};
+use causeway_ovn::{Planned, RowKey, Str, diff_slice};
 use causeway_testing::OvsdbServer;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,6 +71,56 @@ fn a_difference_reads_well() {
             }})
         );
         assert_eq!(json[3]["path"], "t:blue:port:b");
+    });
+}
+
+/// An address set and a load balancer with these members.
+fn members(addresses: &[&str], vips: &[(&str, &str)]) -> World {
+    let set = nb::AddressSet {
+        name: "as".into(),
+        addresses: addresses.iter().map(|address| Str::from(*address)).collect(),
+        ..Default::default()
+    };
+    let balancer = nb::LoadBalancer {
+        name: "lb".into(),
+        vips: vips.iter().map(|(vip, target)| (Str::from(*vip), Str::from(*target))).collect(),
+        ..Default::default()
+    };
+    let mut rows = Planned::new("t:blue:set", set).members_apart("addresses");
+    rows.extend(Planned::new("t:blue:lb", balancer).members_apart("vips"));
+    World { extra: BTreeMap::from([(SLICE.into(), rows)]), ..World::default() }
+}
+
+const CHANGED_MEMBERS: &str = "\
+- Address_Set t:blue:set:addresses:10.0.0.1
+    addresses      10.0.0.1
++ Address_Set t:blue:set:addresses:10.0.0.3
+    addresses      10.0.0.3
+~ Load_Balancer t:blue:lb:vips:10.96.0.1%3A80
+    vips           10.96.0.1:80=10.0.0.5:80 -> 10.96.0.1:80=10.0.0.6:80
+";
+
+#[test]
+fn members_are_told_one_by_one() {
+    run(async {
+        let server = northbound();
+        let from =
+            members(&["10.0.0.1", "10.0.0.2"], &[("10.96.0.1:80", "10.0.0.5:80"), ("10.96.0.2:80", "")]);
+        let to = members(&["10.0.0.2", "10.0.0.3"], &[("10.96.0.1:80", "10.0.0.6:80"), ("10.96.0.2:80", "")]);
+        let (text, json) = difference(&server, &from, &to).await;
+        assert_eq!(text, CHANGED_MEMBERS);
+        let ops: Vec<&str> = json.as_array().unwrap().iter().map(|row| row["op"].as_str().unwrap()).collect();
+        assert_eq!(ops, ["delete", "create", "modify"]);
+        let uuid = RowKey::of::<nb::LoadBalancer>("t:blue:lb").uuid;
+        assert_eq!(
+            json[2],
+            json!({
+                "op": "modify", "table": "Load_Balancer", "path": "t:blue:lb:vips:10.96.0.1%3A80",
+                "uuid": uuid, "phase": "steering", "column": "vips",
+                "old": ["map", [["10.96.0.1:80", "10.0.0.5:80"]]],
+                "new": ["map", [["10.96.0.1:80", "10.0.0.6:80"]]],
+            })
+        );
     });
 }
 

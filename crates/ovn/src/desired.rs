@@ -175,6 +175,7 @@ fn write_id(columns: &mut Columns, at: u8, path: &Str) {
         Ok(found) => {
             let Datum::StrMap(pairs) = &mut columns[found].1 else { return };
             let mut list = std::mem::take(pairs).into_vec();
+            list.reserve_exact(1);
             match list.binary_search_by(|(key, _)| key.as_str().cmp(ID_KEY)) {
                 Ok(at) => list[at] = id,
                 Err(at) => list.insert(at, id),

@@ -214,19 +214,18 @@ impl<'a> Differ<'a> {
     /// Compares the range of a slice with its planned rows.
     pub(crate) fn slice(&self, slice: &str, mut planned: Vec<Planned>) -> Result<SliceDiff, PlanError> {
         let order = |a: &Planned, b: &Planned| (a.meta.name, &a.path).cmp(&(b.meta.name, &b.path));
+        // Most plans come in order, and then nothing can be there twice.
         if !planned.is_sorted_by(|a, b| order(a, b).is_lt()) {
             planned.sort_by(order);
-        }
-        for pair in planned.windows(2) {
-            if pair[0].meta == pair[1].meta && pair[0].path == pair[1].path {
-                return Err(PlanError::Twice { table: pair[0].meta.name, path: pair[0].path.clone() });
+            if let Some(twice) = planned.windows(2).find(|pair| order(&pair[0], &pair[1]).is_eq()) {
+                return Err(PlanError::Twice { table: twice[0].meta.name, path: twice[0].path.clone() });
             }
         }
-        let (members, rows): (Vec<_>, Vec<_>) = planned.into_iter().partition(|p| p.member_of.is_some());
+        let members: Vec<Planned> = planned.extract_if(.., |p| p.member_of.is_some()).collect();
         let mut diff = SliceDiff::default();
         let mut parents = Parents::default();
         let mut kept = FxHashSet::default();
-        for row in rows {
+        for row in planned {
             let table = self.check(slice, &row, &mut diff)?;
             parents.note(table, &row);
             self.row(table, row, &mut kept, &mut diff);
@@ -251,7 +250,10 @@ impl<'a> Differ<'a> {
             // An adopted row that is not there yet will come by itself and dirty its slice.
             None if table.decl.identity == Identity::Adopted => {}
             None => {
-                self.find_in_the_way(table, &row, kept, &mut diff.deletes);
+                // With the path in a column such a row is superfluous in its slice, and found as that.
+                if table.decl.identity != Identity::Id {
+                    self.find_in_the_way(table, &row, kept, &mut diff.deletes);
+                }
                 let phase = table.phase(Some(&row));
                 diff.creates.push(Create { planned: row, phase });
             }

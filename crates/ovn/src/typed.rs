@@ -111,8 +111,11 @@ impl<T: Element> Field for Option<T> {
 }
 
 impl<T: Element> Field for BTreeSet<T> {
-    fn into_datum(self) -> Datum {
-        Datum::set(self.into_iter().map(Element::into_atom))
+    fn into_datum(mut self) -> Datum {
+        match self.len() {
+            1 => self.pop_first().map_or_else(Datum::empty, |one| Datum::One(one.into_atom())),
+            _ => Datum::set(self.into_iter().map(Element::into_atom)),
+        }
     }
 
     fn from_datum(datum: &Datum) -> Option<Self> {
@@ -123,7 +126,10 @@ impl<T: Element> Field for BTreeSet<T> {
 /// Nearly all maps; they need no atoms in between.
 impl Field for BTreeMap<Str, Str> {
     fn into_datum(self) -> Datum {
-        Datum::StrMap(self.into_iter().collect())
+        // Collecting would take room for four at least, and give it back.
+        let mut pairs = Vec::with_capacity(self.len());
+        pairs.extend(self);
+        Datum::StrMap(pairs.into_boxed_slice())
     }
 
     fn from_datum(datum: &Datum) -> Option<Self> {

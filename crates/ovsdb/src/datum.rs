@@ -152,6 +152,11 @@ impl Datum {
             atoms.sort_unstable();
             atoms.dedup();
         }
+        Self::from_sorted(atoms)
+    }
+
+    /// The same for atoms that are sorted and distinct: a large set is not looked through again.
+    fn from_sorted(mut atoms: Vec<Atom>) -> Datum {
         match atoms.len() {
             1 => atoms.pop().map_or_else(Datum::empty, Datum::One),
             _ => Datum::Many(atoms.into_boxed_slice()),
@@ -242,7 +247,7 @@ impl Datum {
         match (self, other) {
             (Datum::StrMap(a), Datum::StrMap(b)) => Datum::StrMap(toggle_pairs(a, b)),
             (Datum::Map(a), Datum::Map(b)) => Datum::Map(toggle_pairs(a, b)),
-            _ => Datum::from_atoms(toggle_atoms(self.atoms(), other.atoms())),
+            _ => Datum::from_sorted(toggle_atoms(self.atoms(), other.atoms())),
         }
     }
 
@@ -250,10 +255,10 @@ impl Datum {
     pub fn toggle(&mut self, difference: &Datum) {
         let old = std::mem::replace(self, Datum::empty());
         *self = match (old, difference) {
-            (Datum::StrMap(a), Datum::StrMap(d)) => Datum::StrMap(toggle_pairs(&a, d)),
-            (Datum::Map(a), Datum::Map(d)) => Datum::Map(toggle_pairs(&a, d)),
-            (Datum::Many(a), d) => Datum::from_atoms(toggle_owned(a.into_vec(), d.atoms())),
-            (old, d) => Datum::from_atoms(toggle_atoms(old.atoms(), d.atoms())),
+            (Datum::StrMap(a), Datum::StrMap(d)) => Datum::StrMap(toggle_owned_pairs(a, d)),
+            (Datum::Map(a), Datum::Map(d)) => Datum::Map(toggle_owned_pairs(a, d)),
+            (Datum::Many(a), d) => Datum::from_sorted(toggle_owned(a.into_vec(), d.atoms())),
+            (old, d) => Datum::from_sorted(toggle_atoms(old.atoms(), d.atoms())),
         };
     }
 }
@@ -280,15 +285,20 @@ pub(crate) fn sort_pairs<K: Ord, V>(pairs: &mut Vec<(K, V)>) {
     pairs.dedup_by(|later, earlier| later.0 == earlier.0);
 }
 
+/// Up to here moving the tail for each element is cheaper than moving everything once.
+const FEW: usize = 4;
+
 /// Toggles atoms in a sorted set that may be large: a switch with 60,000 ports gains one, or a few hundred.
 fn toggle_owned(mut set: Vec<Atom>, toggled: &[Atom]) -> Vec<Atom> {
-    /// Up to here moving the tail for each atom is cheaper than moving everything once.
-    const FEW: usize = 4;
     if toggled.len() <= FEW {
         for atom in toggled {
             match set.binary_search(atom) {
                 Ok(at) => drop(set.remove(at)),
-                Err(at) => set.insert(at, atom.clone()),
+                Err(at) => {
+                    // No more than is needed, so that nothing is copied to grow, nor to shrink again.
+                    set.reserve_exact(1);
+                    set.insert(at, atom.clone());
+                }
             }
         }
         return set;
@@ -310,6 +320,29 @@ fn toggle_owned(mut set: Vec<Atom>, toggled: &[Atom]) -> Vec<Atom> {
     }
     out.extend(rest);
     out
+}
+
+/// The same for pairs of a map.
+fn toggle_owned_pairs<K, V>(pairs: Box<[(K, V)]>, toggled: &[(K, V)]) -> Box<[(K, V)]>
+where
+    K: Ord + Clone,
+    V: PartialEq + Clone,
+{
+    if toggled.len() > FEW {
+        return toggle_pairs(&pairs, toggled);
+    }
+    let mut pairs = pairs.into_vec();
+    for (key, value) in toggled {
+        match pairs.binary_search_by(|(k, _)| k.cmp(key)) {
+            Ok(at) if pairs[at].1 == *value => drop(pairs.remove(at)),
+            Ok(at) => pairs[at].1 = value.clone(),
+            Err(at) => {
+                pairs.reserve_exact(1);
+                pairs.insert(at, (key.clone(), value.clone()));
+            }
+        }
+    }
+    pairs.into_boxed_slice()
 }
 
 fn toggle_atoms(a: &[Atom], b: &[Atom]) -> Vec<Atom> {

@@ -5,6 +5,7 @@ use crate::decode::{DatumSeed, Interner};
 use crate::error::Error;
 use crate::schema::{AtomicType, BaseType, ColumnType, DatabaseSchema};
 use crate::txn::Name;
+use memchr::memmem;
 use serde::Deserialize;
 use serde::de::DeserializeSeed;
 use serde_json::value::RawValue;
@@ -72,11 +73,13 @@ struct RawResult<'a> {
 #[derive(Debug)]
 pub(crate) struct Sent {
     ops: Vec<Summary>,
+    /// Whether somebody wants to know more than that all succeeded.
+    wants_results: bool,
 }
 
 impl Sent {
-    pub(crate) fn new(ops: Vec<Summary>) -> Sent {
-        Sent { ops }
+    pub(crate) fn new(ops: Vec<Summary>, wants_results: bool) -> Sent {
+        Sent { ops, wants_results }
     }
 
     /// Reads the `result` array of a reply.
@@ -86,6 +89,10 @@ impl Sent {
         schema: Option<&DatabaseSchema>,
         interner: &Interner,
     ) -> Result<Result<Vec<OpResult>, TxnError>, Error> {
+        // Counts and UUIDs have no such word in them; selected rows may, and then they are read.
+        if !self.wants_results && memmem::find(json.as_bytes(), b"\"error\"").is_none() {
+            return Ok(Ok(Vec::new()));
+        }
         let raw: Vec<Option<RawResult<'_>>> =
             serde_json::from_str(json).map_err(Error::json("transaction result"))?;
         let mut results = Vec::with_capacity(raw.len());

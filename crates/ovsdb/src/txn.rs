@@ -362,6 +362,7 @@ impl Transaction {
 pub struct EncodedTransaction {
     json: Vec<u8>,
     ops: Vec<Summary>,
+    without_results: bool,
 }
 
 impl From<&Transaction> for EncodedTransaction {
@@ -373,6 +374,12 @@ impl From<&Transaction> for EncodedTransaction {
 }
 
 impl EncodedTransaction {
+    /// A transaction of which nobody wants to know more than whether it took effect: its reply is hardly read, and
+    /// the results of its operations stay unknown. There is room for so many bytes.
+    pub fn without_results(bytes: usize) -> EncodedTransaction {
+        EncodedTransaction { json: Vec::with_capacity(bytes), ops: Vec::new(), without_results: true }
+    }
+
     /// Appends an operation.
     pub fn push(&mut self, op: &Op) {
         let (kind, table) = kind_and_table(op);
@@ -405,9 +412,14 @@ impl EncodedTransaction {
         out.extend_from_slice(b"}}");
     }
 
+    /// How many bytes its operations take.
+    pub fn size(&self) -> usize {
+        self.json.len()
+    }
+
     /// What is kept until the reply, and the operations' JSON, each behind a comma.
     pub(crate) fn into_parts(self) -> (Sent, Vec<u8>) {
-        (Sent::new(self.ops), self.json)
+        (Sent::new(self.ops, !self.without_results), self.json)
     }
 
     /// Servers close the connection on a NUL character, and with it end every other transaction.

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use causeway_ovsdb::{
-    Atom, Change, ChangeKind, Condition, Datum, Error, Event, MonitorMethod, MonitorTable, NotReady, Op,
-    Session, SessionConfig, SyncReport, TransactOutcome, Transaction, Uuid,
+    Atom, Change, ChangeKind, Condition, Datum, EncodedTransaction, Error, Event, MonitorMethod,
+    MonitorTable, NotReady, Op, Session, SessionConfig, SyncReport, TransactOutcome, Transaction, Uuid,
 };
 use serde_json::{Value, json};
 
@@ -334,6 +334,29 @@ fn a_reply_must_have_a_result_for_every_operation() {
         let request = stage.one("transact");
         let error = stage.hear(json!({"id": request["id"], "result": result, "error": null})).unwrap_err();
         assert!(error.to_string().contains("for a transaction of 2 operations"), "{error}");
+    }
+}
+
+#[test]
+fn without_results_only_success_and_the_reason_of_a_failure_are_told() {
+    let mut stage = Stage::loaded(config(), json!({}), "t1");
+    let failure = json!([{}, {"error": "timed out", "details": "no"}]);
+    for (result, outcome) in
+        [(json!([{}, {"count": 1}]), None), (failure, Some("wait on T) failed: timed out: no"))]
+    {
+        let mut transaction = EncodedTransaction::without_results(0);
+        transaction.push(&Op::Comment("x".into()));
+        transaction.push(&Op::wait_for_row("T", id(1)));
+        stage.session.transact_encoded(transaction).unwrap();
+        let request = stage.one("transact");
+        stage.say(json!({"id": request["id"], "result": result, "error": null}));
+        match (stage.events().pop(), outcome) {
+            (Some(Event::Transacted(_, TransactOutcome::Done(results))), None) => assert_eq!(results, []),
+            (Some(Event::Transacted(_, TransactOutcome::Failed(error))), Some(words)) => {
+                assert!(error.to_string().contains(words), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    fn to_next_table(&mut self, prefix: &str) {
+    fn next_table(&mut self, prefix: &str) {
         self.table += 1;
         self.from = prefix.into();
     }
@@ -125,7 +125,9 @@ impl Engine {
                 .next()
                 .filter(|(path, _)| path.starts_with(&**prefix));
             let Some((path, uuid)) = next else {
-                cursor.to_next_table(prefix);
+                // A table costs a look even if it has nothing.
+                *budget = budget.saturating_sub(1);
+                cursor.next_table(prefix);
                 continue;
             };
             if *budget == 0 {
@@ -160,7 +162,7 @@ impl Engine {
             let rest = differ.strays(table, paths, &mut budget, &mut found);
             match rest {
                 Some(path) => cursor.from = path,
-                None => cursor.to_next_table(""),
+                None => cursor.next_table(""),
             }
         }
         let done = cursor.table == self.resolved.tables().len();

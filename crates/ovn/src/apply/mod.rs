@@ -56,7 +56,7 @@ impl Default for Options {
             lock: None,
             round_rows: 2_000,
             txn_rows: 250,
-            batch: 20_000,
+            batch: 5_000,
             retry: (100, 30_000),
             counted: &[],
             audit_interval: 600_000,
@@ -93,6 +93,8 @@ pub struct Failure {
 pub struct Stats {
     /// Transactions sent.
     pub transactions: u64,
+    /// Bytes of their operations.
+    pub bytes: u64,
     /// Rows inserted.
     pub created: u64,
     /// Rows changed.

@@ -8,6 +8,9 @@ use causeway_ovsdb::{Atom, Condition, Datum, EncodedTransaction, Mutation, Mutat
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
+/// About what a row takes in a transaction: enough that the text is seldom moved while it grows.
+const ROW_BYTES: usize = 640;
+
 /// Something to be done to one row, or to one member of a set or map.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
@@ -79,11 +82,12 @@ impl Modify {
     }
 }
 
-/// Sets and maps that gain and lose members, by table, row and column.
-type Sets = BTreeMap<(&'static str, Uuid, &'static str), Gains>;
+/// Sets and maps that gain and lose members, by row and column.
+type Sets = BTreeMap<(Uuid, &'static str), Gains>;
 
 #[derive(Default)]
 struct Gains {
+    table: &'static str,
     join: Vec<Atom>,
     /// What a map gains.
     pairs: Vec<(Str, Str)>,
@@ -112,7 +116,7 @@ pub(crate) fn transaction<'a>(
     lock: Option<&Str>,
     counter: Option<&'static str>,
 ) -> EncodedTransaction {
-    let mut out = EncodedTransaction::default();
+    let mut out = EncodedTransaction::without_results(items.clone().count() * ROW_BYTES);
     if let Some(lock) = lock {
         out.push(&Op::Assert { lock: lock.clone() });
     }
@@ -155,28 +159,29 @@ fn memberships<'a>(items: impl Iterator<Item = &'a Item>) -> Sets {
             Item::Delete(d) => (&[], &d.edges),
             Item::Shrink(s) => (&[], &s.leave),
             Item::Member(m) => {
-                sets.entry(set_of(&m.edge)).or_default().member(m);
+                gains(&mut sets, &m.edge).member(m);
                 continue;
             }
         };
         let row = || Atom::Uuid(item.uuid());
-        join.iter().for_each(|edge| sets.entry(set_of(edge)).or_default().join.push(row()));
-        leave.iter().for_each(|edge| sets.entry(set_of(edge)).or_default().leave.push(row()));
+        join.iter().for_each(|edge| gains(&mut sets, edge).join.push(row()));
+        leave.iter().for_each(|edge| gains(&mut sets, edge).leave.push(row()));
     }
     sets
 }
 
-fn set_of(edge: &Edge) -> (&'static str, Uuid, &'static str) {
-    (edge.parent.meta.name, edge.parent.uuid, edge.column)
+fn gains<'a>(sets: &'a mut Sets, edge: &Edge) -> &'a mut Gains {
+    let new = || Gains { table: edge.parent.meta.name, ..Gains::default() };
+    sets.entry((edge.parent.uuid, edge.column)).or_insert_with(new)
 }
 
 /// A mutate that meets no row succeeds, and the child would be collected or unguarded: so we insist on the parent.
 fn write_waits<'a>(out: &mut EncodedTransaction, items: impl Iterator<Item = &'a Item>, sets: &Sets) {
     let creates = items.filter(|i| matches!(i, Item::Create(_)));
     let mut known: FxHashSet<Uuid> = creates.map(Item::uuid).collect();
-    for ((table, parent, _), gains) in sets {
+    for ((parent, _), gains) in sets {
         if gains.grows() && known.insert(*parent) {
-            out.push(&Op::wait_for_row(*table, *parent));
+            out.push(&Op::wait_for_row(gains.table, *parent));
         }
     }
 }
@@ -206,7 +211,7 @@ fn write_mutate(out: &mut EncodedTransaction, row: RowKey, mutations: Vec<Mutati
 }
 
 fn write_memberships(out: &mut EncodedTransaction, sets: Sets) {
-    for ((table, parent, column), Gains { join, pairs, leave }) in sets {
+    for ((parent, column), Gains { table, join, pairs, leave }) in sets {
         let mutation = |mutator, value: Datum| {
             (!value.is_empty()).then(|| Mutation { column: column.into(), mutator, value })
         };

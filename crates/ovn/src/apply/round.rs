@@ -80,7 +80,9 @@ impl Engine {
             let items = groups.iter().flat_map(|g| &g.items);
             let counted = groups.iter().any(|g| self.options.counted.contains(&root(&g.slice)));
             let counter = self.declarations.counter().filter(|_| counted);
-            sent.push((ticket, transaction(items, self.options.lock.as_ref(), counter)));
+            let transaction = transaction(items, self.options.lock.as_ref(), counter);
+            self.stats.bytes += transaction.size() as u64;
+            sent.push((ticket, transaction));
             for (g, group) in groups.iter().enumerate() {
                 for (i, item) in group.items.iter().enumerate() {
                     self.in_flight.insert(item.uuid(), (ticket, g, i));
