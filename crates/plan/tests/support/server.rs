@@ -29,7 +29,7 @@ fn applier(declarations: &'static Declarations, server: &OvsdbServer) -> Applier
     Applier::new(ApplierConfig { declarations, remotes, tls: None, options: Options::default() })
 }
 
-async fn settle(writer: &mut Applier, planner: &dyn Planner) {
+pub async fn settle(writer: &mut Applier, planner: &dyn Planner) {
     let outcome = tokio::time::timeout(Duration::from_secs(60), writer.settle(planner)).await;
     let engine = writer.engine();
     assert!(outcome.is_ok(), "not settled: {:?} {:?}", engine.failures(), engine.waiting());
