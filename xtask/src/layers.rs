@@ -13,7 +13,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("causeway-types", &[]),
     ("causeway-alloc", &["causeway-types"]),
     ("causeway-api", &["causeway-types"]),
-    ("causeway-record", &["causeway-types", "causeway-api"]),
+    ("causeway-record", &["causeway-types", "causeway-alloc", "causeway-api"]),
     ("causeway-zone", &["causeway-types", "causeway-alloc", "causeway-api", "causeway-record"]),
     ("causeway-cluster", &["causeway-types", "causeway-alloc", "causeway-api", "causeway-record"]),
     ("causeway-ovsdb", &["causeway-types"]),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use causeway_alloc::Reuse;
-use causeway_api::install::{FREED_NUMBERS, FREED_NUMBERS_KEY};
+use causeway_api::install::FREED_NUMBERS;
 use causeway_cluster::{Config, Input, Manager, Output};
-use causeway_record::{Event, Watched};
+use causeway_record::{Event, FreedNumbers, Watched};
 use causeway_runtime::watch::{Selection, everywhere, watch};
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Lease, Recorder, serve};
@@ -120,7 +120,7 @@ async fn work(
     // The record first, then the lists: both are newer than the lease.
     let reuse = read_memory(client, &config.namespace).await?;
     let mut outputs = manager.step(Input::Tick(Timestamp::now().as_millisecond()));
-    outputs.extend(manager.step(Input::Memory(Box::new(reuse))));
+    outputs.extend(manager.step(Input::FreedNumbers(Box::new(reuse))));
     let _watches = start_watches(client, config, &sender);
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -154,13 +154,11 @@ async fn read_memory(client: &Client, namespace: &str) -> Result<Reuse, Error> {
         match api.get_opt(FREED_NUMBERS).await {
             Ok(None) => return Ok(Reuse::default()),
             Ok(Some(map)) => {
-                let text =
-                    map.data.unwrap_or_default().remove(FREED_NUMBERS_KEY).unwrap_or_else(|| "{}".into());
-                let problem = |problem: serde_json::Error| Error::Memory {
-                    name: format!("{namespace}/{}", FREED_NUMBERS),
-                    problem: problem.to_string(),
-                };
-                return serde_json::from_str(&text).map_err(problem);
+                let name = format!("{namespace}/{FREED_NUMBERS}");
+                let numbers = FreedNumbers::key(&map).map(|key| FreedNumbers::trim(map, key).numbers);
+                let numbers =
+                    numbers.unwrap_or(Ok(None)).map_err(|problem| Error::Memory { name, problem })?;
+                return Ok(numbers.unwrap_or_default());
             }
             Err(error) => {
                 tracing::warn!(%error, "the record of freed numbers cannot be read yet");

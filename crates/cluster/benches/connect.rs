@@ -13,7 +13,8 @@ use causeway_alloc::{ConnectRecord, Epoch};
 use causeway_api::annotations::{Annotation, ConnectBlocks};
 use causeway_api::crd::{Role, Topology};
 use causeway_api::intent::Selection;
-use causeway_cluster::decision::{Cluster, Connect, Connections, Network, Result};
+use causeway_cluster::decision::{Cluster, Connect, Connections, Network};
+use causeway_cluster::{Error, Result};
 use causeway_types::{
     Cidr, ConnectName, ConnectOwner, ConnectSubnet, ConnectTopology, NetworkId, NetworkName, NetworkOrigin,
     ObjectName,
@@ -63,7 +64,8 @@ fn measure() -> Outcome<Vec<(&'static str, Duration, Duration)>> {
 }
 
 fn read(text: &str) -> Result<BTreeMap<ConnectOwner, Vec<Cidr>>> {
-    let blocks = ConnectBlocks::parse(text)?.0.into_iter();
+    let blocks =
+        ConnectBlocks::parse(text).map_err(|error| Error::Annotation(error.to_string()))?.0.into_iter();
     Ok(blocks.map(|(owner, both)| (owner, both.ipv4.into_iter().chain(both.ipv6).collect())).collect())
 }
 

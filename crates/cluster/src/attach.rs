@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use causeway_api::annotations::{
-    Attachment, DefaultNetworkRequest, NetworkSelection, PodNetworks, PodRole, RequestedIp, RequestedNetworks,
+    Attachment, DefaultNetworkRequest, NetworkSelection, PodNetworks, PodRole, RequestedIp,
 };
 use causeway_api::crd::Topology;
 use causeway_api::nad;
-use causeway_record::{ObjectKey, Pod, annotation};
+use causeway_record::{ObjectKey, Pod};
 use causeway_types::{NadKey, NamespaceName, NetworkName, ObjectName};
 use ipnet::IpNet;
 
@@ -57,8 +57,7 @@ impl Manager {
         if !self.namespaces.all.contains_key(namespace) {
             return Err(Refusal::silent(Wait::Namespace(namespace.clone())));
         }
-        let request = annotation::<DefaultNetworkRequest>(&pod.annotations)
-            .map_err(|error| Refusal::text(error.to_string()))?;
+        let request = pod.default_network.clone().map_err(Refusal::text)?;
         let mut wanted = if self.namespaces.is_labelled(namespace) {
             self.segmented(pod, current, request)?
         } else {
@@ -152,9 +151,7 @@ impl Manager {
 
     /// The networks that the pod itself asks for. Those of other plugins are theirs.
     fn secondary(&self, pod: &Pod) -> Result<Vec<Wanted>, Refusal> {
-        let requested = annotation::<RequestedNetworks>(&pod.annotations)
-            .map_err(|error| Refusal::text(error.to_string()))?
-            .unwrap_or_default();
+        let requested = pod.requested.clone().map_err(Refusal::text)?.unwrap_or_default();
         let mut repeats: BTreeMap<ObjectKey, u32> = BTreeMap::new();
         let mut wanted = Vec::new();
         for selection in requested.0 {
@@ -179,7 +176,7 @@ impl Manager {
             let message = format!("NetworkAttachmentDefinition {nad} is not there");
             return Err(Refusal::told(Trouble::new("NotFound", message), wait()));
         };
-        let network = match (&state.verdict, &state.reading) {
+        let network = match (&state.verdict, &state.record.attachment) {
             (Verdict::Accepted(network), _) => network.clone(),
             (Verdict::Foreign, nad::Attachment::Foreign | nad::Attachment::Unreadable(_)) => return Ok(None),
             (Verdict::Refused(trouble) | Verdict::Second(trouble), _) => {

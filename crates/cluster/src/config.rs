@@ -2,9 +2,10 @@
 
 use causeway_api::intent::{ClusterConfig, PodSubnet};
 use causeway_types::ConnectTopology;
+use serde::{Deserialize, Serialize};
 
 /// What the manager needs to know before it sees the cluster.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Config {
     /// The subnets that the cluster has taken, and what it can do.
     pub cluster: ClusterConfig,
@@ -21,7 +22,7 @@ pub struct Config {
 }
 
 /// What is switched on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Features {
     /// Networks besides the default one.
     pub multi_network: bool,

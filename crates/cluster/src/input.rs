@@ -1,17 +1,15 @@
 //! What goes into the manager, and what comes out of it.
 
 use causeway_alloc::Reuse;
-use causeway_api::crd::{ClusterNetworkConnect, ClusterUserDefinedNetwork, UserDefinedNetwork, ZoneReport};
-use causeway_record::Event;
-use causeway_record::EventNote;
-use causeway_record::{Nad, Namespace, Node, ObjectKey, Pod};
-use causeway_record::{Outcome, Request};
+use causeway_record::{
+    Connect, Cudn, EndpointSlice, Event, EventNote, Nad, Namespace, Node, ObjectKey, Outcome, Pod, Request,
+    Udn, ZoneReport,
+};
 use causeway_types::{ConnectName, NamespaceName, NodeName, ObjectName};
-
-use crate::EndpointSlice;
+use serde::{Deserialize, Serialize};
 
 /// One message to the manager.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "they are called like the kinds that they are about")]
 #[allow(clippy::large_enum_variant, reason = "few wait at once, and each is taken apart at once")]
 pub enum Input {
@@ -19,13 +17,13 @@ pub enum Input {
     Namespace(Event<Namespace, NamespaceName>),
     Pod(Event<Pod, ObjectKey>),
     Nad(Event<Nad, ObjectKey>),
-    UserDefinedNetwork(Event<UserDefinedNetwork, ObjectKey>),
-    ClusterUserDefinedNetwork(Event<ClusterUserDefinedNetwork, ObjectName>),
-    ClusterNetworkConnect(Event<ClusterNetworkConnect, ConnectName>),
+    UserDefinedNetwork(Event<Udn, ObjectKey>),
+    ClusterUserDefinedNetwork(Event<Cudn, ObjectName>),
+    ClusterNetworkConnect(Event<Connect, ConnectName>),
     ZoneReport(Event<ZoneReport, NodeName>),
     EndpointSlice(Event<EndpointSlice, ObjectKey>),
     /// Freed numbers, as they were recorded.
-    Memory(Box<Reuse>),
+    FreedNumbers(Box<Reuse>),
     /// How a write ended.
     Written(Outcome),
     /// The time, in milliseconds since 1970.
@@ -33,7 +31,7 @@ pub enum Input {
 }
 
 /// One thing to do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Output {
     /// Something to write.
     Write(Request),

@@ -1,6 +1,5 @@
 //! Whether an attachment is a network, seen with the eyes of a tenant who wants into somebody else's.
 
-use causeway_api::annotations::keys;
 use causeway_api::intent::{Network, Problem, Reason};
 use causeway_api::nad::{Attachment, impersonation, same_network};
 use causeway_record::ObjectKey;
@@ -16,7 +15,7 @@ impl Manager {
         let Some(nad) = self.nads.all.get(key) else { return Verdict::Foreign };
         match controlled_by(&nad.record) {
             Some(uid) => self.judge_rendered(nad, self.owners.by_uid.get(uid)),
-            None => match &nad.reading {
+            None => match &nad.record.attachment {
                 Attachment::Foreign | Attachment::Unreadable(_) => Verdict::Foreign,
                 Attachment::Malformed(problem) => Verdict::Refused(problem.clone().into()),
                 Attachment::Ours(network) => self.judge_written(key, &network.clone()),
@@ -116,7 +115,7 @@ impl Manager {
         let coming = |other: &&OwnerKey| {
             self.owners.all.get(*other).is_some_and(|owner| {
                 let primary = owner.intent.as_ref().is_ok_and(Network::is_primary);
-                primary && !owner.deleting && owner.report.creating.contains(namespace)
+                primary && !owner.object.deleting && owner.report.creating.contains(namespace)
             })
         };
         others.into_iter().find(coming).map(|other| other.name().to_string())
@@ -125,7 +124,7 @@ impl Manager {
 
 /// Whether the manager itself has given the attachment this network: nobody else may write that annotation.
 fn carries(nad: &NadState, network: &NetworkName) -> bool {
-    nad.record.annotations.get(keys::NETWORK_NAME).is_some_and(|name| name == network.as_str())
+    nad.record.network.as_ref() == Some(network)
 }
 
 pub(crate) fn primary_exists(namespace: &NamespaceName, other: &str) -> Trouble {

@@ -31,8 +31,7 @@ mod status;
 mod trouble;
 
 pub use config::{Config, Features};
-pub use error::Error;
+pub use error::{Error, Result};
 pub use input::{Input, Output};
 pub use keys::OwnerKey;
 pub use manager::{Counts, Manager};
-pub use mirrors::{Content, Endpoint, EndpointSlice, Mirror, Source};

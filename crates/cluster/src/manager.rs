@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_api::crd::ClusterNetworkConnect;
-use causeway_record::{Action, Ended, Event, Outcome, Part, Request, Target, is_not_installed};
+use causeway_record::{Action, Connect, Ended, Event, Outcome, Part, Request, Target, is_not_installed};
 use causeway_types::ConnectName;
 
 use crate::connect::{Connects, Zones};
@@ -187,7 +186,7 @@ impl Manager {
                 self.listen_to_slices(&event);
                 self.take(mirrors::KIND, event, Self::slice_applied, Self::slice_deleted);
             }
-            Input::Memory(reuse) => {
+            Input::FreedNumbers(reuse) => {
                 self.memory.remembered = *reuse;
                 self.gate.listed("freed numbers");
             }
@@ -201,7 +200,7 @@ impl Manager {
 
     /// A kind that is not installed has no objects that hold numbers, so everything else can go on; connections are looked
     /// at once they have been listed.
-    fn listen_to_connects(&mut self, event: &Event<ClusterNetworkConnect, ConnectName>) {
+    fn listen_to_connects(&mut self, event: &Event<Connect, ConnectName>) {
         match event {
             Event::Unsynced(problem) if is_not_installed(problem) => self.gate.listed(CONNECTS),
             Event::Synced if !self.connects.listed => {

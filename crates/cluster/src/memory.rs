@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use causeway_alloc::{ConnectRecord, Epoch, KeyOwner, Reuse};
-use causeway_api::crd::{FailureSubject, ZoneReport, ZoneReportSpec};
-use causeway_record::{Action, Kind, Outcome, Part, Priority, Request, Target};
+use causeway_record::{Action, Kind, Outcome, Part, Priority, Request, Target, ZoneReport};
 use causeway_types::{ConnectName, NetworkName, NodeName};
-use kube_core::ResourceExt;
 use serde_json::json;
 
 use crate::{Manager, OwnerKey};
@@ -153,16 +151,9 @@ impl Manager {
     }
 
     pub(crate) fn report_applied(&mut self, report: ZoneReport) {
-        let Ok(node) = NodeName::new(report.name_any()) else { return };
-        let epoch = u64::try_from(report.spec.epoch).unwrap_or(0);
-        let changed = self.nodes.epochs.insert(node.clone(), epoch) != Some(epoch);
-        let failing =
-            report.spec.failures.iter().filter(|failure| failure.subject == FailureSubject::Network);
-        let failures = failing
-            .filter_map(|f| Some((NetworkName::new(f.name.clone()).ok()?, f.message.clone())))
-            .collect();
-        self.set_failures(&node, failures);
-        self.dirty.connect_statuses.extend(self.zones.set(&node, &report.spec));
+        let changed = self.nodes.epochs.insert(report.node.clone(), report.epoch) != Some(report.epoch);
+        self.dirty.connect_statuses.extend(self.zones.set(&report.node, report.rendered, report.connects));
+        self.set_failures(&report.node, report.networks);
         if changed {
             self.expire_numbers();
         }
@@ -170,11 +161,11 @@ impl Manager {
 
     pub(crate) fn report_deleted(&mut self, node: &NodeName) {
         self.nodes.epochs.remove(node);
-        self.dirty.connect_statuses.extend(self.zones.set(node, &ZoneReportSpec::default()));
-        self.set_failures(node, Vec::new());
+        self.dirty.connect_statuses.extend(self.zones.set(node, BTreeMap::new(), BTreeMap::new()));
+        self.set_failures(node, BTreeMap::new());
     }
 
-    fn set_failures(&mut self, node: &NodeName, failures: Vec<(NetworkName, String)>) {
+    fn set_failures(&mut self, node: &NodeName, failures: BTreeMap<NetworkName, String>) {
         let touched = self.networks.set_failures(node, failures);
         let owners = touched.iter().filter_map(|name| self.networks.all.get(name)?.owner.clone());
         let owners: Vec<OwnerKey> = owners.collect();

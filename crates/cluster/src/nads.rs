@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::annotations::keys;
-use causeway_api::nad::{Attachment, read};
+use causeway_api::nad::Attachment;
 use causeway_record::Regarding;
 use causeway_record::{Action, Kind, Part, Priority, Request, Target};
 use causeway_record::{Nad, ObjectKey};
@@ -29,7 +29,6 @@ pub(crate) struct Nads {
 #[derive(Debug)]
 pub(crate) struct NadState {
     pub(crate) record: Nad,
-    pub(crate) reading: Attachment,
     pub(crate) verdict: Verdict,
     told: Option<String>,
 }
@@ -57,7 +56,7 @@ impl NadState {
 
     /// Whether it would be a primary network if nothing were in the way.
     pub(crate) fn is_primary(&self) -> bool {
-        matches!(&self.reading, Attachment::Ours(network) if network.is_primary())
+        matches!(&self.record.attachment, Attachment::Ours(network) if network.is_primary())
     }
 }
 
@@ -77,14 +76,14 @@ impl Nads {
 
     /// Attachments written by hand that name a network of the namespace.
     pub(crate) fn claiming(&self, namespace: &NamespaceName) -> Vec<ObjectKey> {
-        let of_namespace = |name: &&NetworkName| matches!(name.origin(), NetworkOrigin::Namespaced(owner, _) if owner == *namespace);
-        let claiming = self.hand_written.keys().filter(of_namespace);
-        claiming.flat_map(|name| self.hand_written[name].iter().cloned()).collect()
+        let of_namespace = |name: &NetworkName| matches!(name.origin(), NetworkOrigin::Namespaced(owner, _) if owner == *namespace);
+        let claiming = self.hand_written.iter().filter(|(name, _)| of_namespace(name));
+        claiming.flat_map(|(_, nads)| nads.iter().cloned()).collect()
     }
 
     fn index(&mut self, key: &ObjectKey, add: bool) {
         let Some(nad) = self.all.get(key) else { return };
-        match (controlled_by(&nad.record).map(str::to_owned), &nad.reading) {
+        match (controlled_by(&nad.record).map(str::to_owned), &nad.record.attachment) {
             (Some(uid), _) => toggle(&mut self.controlled, uid, key, add),
             (None, Attachment::Ours(network)) => {
                 let name = network.name.clone();
@@ -113,15 +112,10 @@ impl Manager {
         self.written_back(&nad_target(&key));
         self.nads.index(&key, false);
         let before = self.nads.all.remove(&key);
-        let text = key.to_string();
-        let reading = match &before {
-            Some(before) if before.record.config == record.config => before.reading.clone(),
-            _ => read(&text, Some(&record.config)),
-        };
-        let renamed = before.as_ref().is_none_or(|before| before.reading != reading);
+        let renamed = before.as_ref().is_none_or(|before| before.record.attachment != record.attachment);
         self.dirty.clashes |= renamed && controlled_by(&record).is_none();
         let (verdict, told) = before.map_or((Verdict::Foreign, None), |before| (before.verdict, before.told));
-        self.nads.all.insert(key.clone(), NadState { record, reading, verdict, told });
+        self.nads.all.insert(key.clone(), NadState { record, verdict, told });
         self.nads.index(&key, true);
         self.dirty.nads.insert(key);
     }

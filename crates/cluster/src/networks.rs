@@ -61,7 +61,7 @@ impl Networks {
     pub(crate) fn set_failures(
         &mut self,
         node: &NodeName,
-        failures: Vec<(NetworkName, String)>,
+        failures: BTreeMap<NetworkName, String>,
     ) -> BTreeSet<NetworkName> {
         let mut touched = BTreeSet::new();
         self.failures.retain(|network, nodes| {
@@ -196,16 +196,14 @@ impl Manager {
 
     /// The networks that users want, with their ages; of several attachments of one network the oldest counts.
     fn known_networks(&self) -> Vec<(i64, Network)> {
-        let owned = self
-            .owners
-            .all
-            .values()
-            .filter_map(|owner| owner.intent.as_ref().ok().map(|intent| (owner.created, intent.clone())));
+        let owned = self.owners.all.values().filter_map(|owner| {
+            owner.intent.as_ref().ok().map(|intent| (owner.object.created, intent.clone()))
+        });
         let own_name = |(name, _): &(&NetworkName, &BTreeSet<ObjectKey>)| !self.is_taken(name);
         let written = self.nads.hand_written.iter().filter(own_name).filter_map(|(_, nads)| {
             let oldest = nads.iter().filter_map(|key| self.nads.all.get(key));
             let oldest = oldest.min_by_key(|nad| (nad.record.created, &nad.record.key))?;
-            match &oldest.reading {
+            match &oldest.record.attachment {
                 Attachment::Ours(network) => Some((oldest.record.created, (**network).clone())),
                 _ => None,
             }

@@ -8,7 +8,7 @@ use causeway_api::annotations::{Annotation, NodeSubnets, PerFamily, TransitPeerP
 use causeway_api::intent::{ClusterConfig, PodSubnet};
 use causeway_record::{Action, Kind, Part, Priority, Request, Target};
 use causeway_record::{EventNote, Regarding};
-use causeway_record::{Node, Texts, annotation};
+use causeway_record::{Node, Texts};
 use causeway_types::{Cidr, Families, Family, NetworkName, NodeId, NodeName, TransitPeers, transit_address};
 use serde_json::{Value, json};
 
@@ -45,7 +45,7 @@ impl Nodes {
     /// Takes up what annotations say. Of two nodes with one id, the older keeps it.
     pub(crate) fn restore(&mut self) {
         let claim = |node: &Node| {
-            let id = annotation::<NodeId>(&node.annotations).ok().flatten()?;
+            let id = node.id.clone().ok().flatten()?;
             let seniority = Seniority { finished: false, created: node.created };
             Some(Claim { seniority, owner: node.name.clone(), number: id })
         };
@@ -131,7 +131,8 @@ impl Manager {
             self.say(regarding, NETWORK_ALLOCATION_FAILED, message);
         }
         let wanted = node_annotations(&self.config.cluster, id, subnets.unwrap_or_default());
-        if let Some(patch) = annotation_patch(&self.nodes.all[name].annotations, &wanted) {
+        let patch = self.nodes.all.get(name).and_then(|node| annotation_patch(&node.published, &wanted));
+        if let Some(patch) = patch {
             self.write(Request {
                 target: node_target(name),
                 part: Part::Annotations,

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::annotations::keys::PRIMARY_NETWORK_LABEL;
-use causeway_api::crd::{ClusterUserDefinedNetwork, NetworkStatus, UserDefinedNetwork};
+use causeway_api::crd::NetworkStatus;
 use causeway_api::intent::{Network, Problem};
-use causeway_record::Regarding;
-use causeway_record::{Namespace, ObjectKey, Texts};
+use causeway_record::{Cudn, Defined, Namespace, ObjectKey, Regarding, Udn};
 use causeway_types::{NamespaceName, NetworkName, ObjectName};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::{Selector, SelectorExt};
 
 use crate::dirty::Scope;
@@ -31,18 +30,11 @@ pub(crate) struct Owners {
 /// A UserDefinedNetwork or ClusterUserDefinedNetwork.
 #[derive(Debug)]
 pub(crate) struct Owner {
-    pub(crate) uid: String,
-    pub(crate) created: i64,
-    pub(crate) generation: Option<i64>,
-    pub(crate) resource_version: Option<String>,
-    pub(crate) deleting: bool,
-    pub(crate) finalizers: Vec<String>,
-    pub(crate) labels: Texts,
-    pub(crate) annotations: Texts,
+    pub(crate) object: Defined,
+    /// What the object means, checked against the cluster.
     pub(crate) intent: Result<Network, Trouble>,
     pub(crate) selects: Selects,
     pub(crate) wanted: BTreeSet<NamespaceName>,
-    pub(crate) status: NetworkStatus,
     /// The status that was asked for last, and whether it is written.
     pub(crate) sent: Option<(NetworkStatus, bool)>,
     /// The record that lists its numbers as freed.
@@ -116,20 +108,12 @@ impl Report {
 }
 
 impl Owner {
-    fn new(meta: &ObjectMeta, intent: Result<Network, Trouble>, selects: Selects) -> Self {
+    fn new(object: Defined, intent: Result<Network, Trouble>, selects: Selects) -> Self {
         Self {
-            uid: meta.uid.clone().unwrap_or_default(),
-            created: meta.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
-            generation: meta.generation,
-            resource_version: meta.resource_version.clone(),
-            deleting: meta.deletion_timestamp.is_some(),
-            finalizers: meta.finalizers.clone().unwrap_or_default(),
-            labels: meta.labels.clone().unwrap_or_default(),
-            annotations: meta.annotations.clone().unwrap_or_default(),
+            object,
             intent,
             selects,
             wanted: BTreeSet::new(),
-            status: NetworkStatus::default(),
             sent: None,
             retired: None,
             failing: BTreeMap::new(),
@@ -139,14 +123,13 @@ impl Owner {
 }
 
 impl Manager {
-    pub(crate) fn udn_applied(&mut self, udn: UserDefinedNetwork) {
-        let Some(key) = udn_key(&udn) else { return };
-        let OwnerKey::Udn(namespace, name) = &key else { return };
-        let intent = self.checked(Network::of_udn(namespace, name, &udn.spec));
-        let mut owner = Owner::new(&udn.metadata, intent, Selects::Own(namespace.clone()));
+    pub(crate) fn udn_applied(&mut self, udn: Udn) {
+        let ObjectKey { namespace, name } = udn.key;
+        let Ok(name) = ObjectName::new(name) else { return };
+        let intent = self.checked(&udn.defined.intent);
+        let mut owner = Owner::new(udn.defined, intent, Selects::Own(namespace.clone()));
         owner.wanted = BTreeSet::from([namespace.clone()]);
-        owner.status = udn.status.unwrap_or_default();
-        self.owner_applied(key, owner);
+        self.owner_applied(OwnerKey::Udn(namespace, name), owner);
     }
 
     pub(crate) fn udn_deleted(&mut self, key: &ObjectKey) {
@@ -155,22 +138,14 @@ impl Manager {
         }
     }
 
-    pub(crate) fn cudn_applied(&mut self, cudn: ClusterUserDefinedNetwork) {
-        let Ok(name) = ObjectName::new(cudn.metadata.name.clone().unwrap_or_default()) else { return };
-        let labels = cudn.spec.namespace_selector.clone();
-        let mut intent = self.checked(Network::of_cluster_udn(&name, &cudn.spec));
-        let selector = match Selector::try_from(labels.clone()) {
-            Ok(selector) => Some(selector),
-            Err(error) => {
-                let message = format!("namespaceSelector cannot be read: {error}");
-                intent = Err(Trouble::new("InvalidSpec", message));
-                None
-            }
-        };
-        let mut owner = Owner::new(&cudn.metadata, intent, Selects::Labels(Box::new(labels), selector));
-        owner.status = cudn.status.unwrap_or_default();
-        self.select_namespaces(&name, &mut owner);
-        self.owner_applied(OwnerKey::Cudn(name), owner);
+    pub(crate) fn cudn_applied(&mut self, cudn: Cudn) {
+        let intent = self.checked(&cudn.defined.intent);
+        // One that cannot be read selects nothing, and the intent says why.
+        let selector = Selector::try_from(cudn.selector.clone()).ok();
+        let selects = Selects::Labels(Box::new(cudn.selector), selector);
+        let mut owner = Owner::new(cudn.defined, intent, selects);
+        self.select_namespaces(&cudn.name, &mut owner);
+        self.owner_applied(OwnerKey::Cudn(cudn.name), owner);
     }
 
     pub(crate) fn cudn_deleted(&mut self, name: &ObjectName) {
@@ -200,19 +175,19 @@ impl Manager {
     }
 
     /// What the spec means, checked against the cluster.
-    fn checked(&self, intent: Result<Network, Vec<Problem>>) -> Result<Network, Trouble> {
-        let network = intent.map_err(|problems| Trouble::from(&problems[..]))?;
+    fn checked(&self, intent: &Result<Network, Vec<Problem>>) -> Result<Network, Trouble> {
+        let network = intent.as_ref().map_err(|problems| Trouble::from(&problems[..]))?;
         let problems = network.problems(&self.config.cluster);
-        if problems.is_empty() { Ok(network) } else { Err(Trouble::from(&problems[..])) }
+        if problems.is_empty() { Ok(network.clone()) } else { Err(Trouble::from(&problems[..])) }
     }
 
     fn owner_applied(&mut self, key: OwnerKey, mut owner: Owner) {
         self.written_back(&key.target());
         let before = self.owners.all.remove(&key);
-        let same = before.as_ref().is_some_and(|before| before.uid == owner.uid);
+        let same = before.as_ref().is_some_and(|before| before.object.uid == owner.object.uid);
         if !same {
             self.dirty.clashes = true;
-            self.owners.by_uid.insert(owner.uid.clone(), key.clone());
+            self.owners.by_uid.insert(owner.object.uid.clone(), key.clone());
             self.owners.by_network.insert(key.network(), key.clone());
         }
         if let Some(before) = before {
@@ -220,16 +195,16 @@ impl Manager {
             if same {
                 owner.retired = before.retired;
                 owner.failing = before.failing;
-                owner.sent = before.sent.filter(|(sent, done)| !*done && *sent != owner.status);
+                owner.sent = before.sent.filter(|(sent, done)| !*done && *sent != owner.object.status);
             } else {
-                self.owners.by_uid.remove(&before.uid);
+                self.owners.by_uid.remove(&before.object.uid);
             }
             self.unwant(&key, before.wanted.difference(&owner.wanted));
         }
         for namespace in &owner.wanted {
             self.owners.by_namespace.entry(namespace.clone()).or_default().insert(key.clone());
         }
-        if owner.deleting {
+        if owner.object.deleting {
             self.owners.going.insert(key.clone());
         }
         self.owners.all.insert(key.clone(), owner);
@@ -252,7 +227,7 @@ impl Manager {
     fn owner_deleted(&mut self, key: &OwnerKey) {
         self.written_back(&key.target());
         let Some(owner) = self.owners.all.remove(key) else { return };
-        self.owners.by_uid.remove(&owner.uid);
+        self.owners.by_uid.remove(&owner.object.uid);
         self.owners.by_network.remove(&key.network());
         self.owners.going.remove(key);
         self.networks.starved.remove(key);
@@ -271,8 +246,8 @@ impl Manager {
 
     pub(crate) fn namespace_applied(&mut self, namespace: Namespace) {
         let name = namespace.name.clone();
-        let before = self.namespaces.all.insert(name.clone(), namespace);
-        let now = &self.namespaces.all[&name];
+        let before = self.namespaces.all.insert(name.clone(), namespace.clone());
+        let now = &namespace;
         let mut candidates = self.namespaces.selectors.candidates(&now.labels);
         let labelled = |namespace: &Namespace| namespace.labels.contains_key(PRIMARY_NETWORK_LABEL);
         if before.as_ref().is_none_or(|before| labelled(before) != labelled(now)) {
@@ -327,12 +302,7 @@ impl Manager {
             kind,
             namespace: target.namespace,
             name: target.name,
-            uid: owner.uid.clone(),
+            uid: owner.object.uid.clone(),
         })
     }
-}
-
-fn udn_key(udn: &UserDefinedNetwork) -> Option<OwnerKey> {
-    let namespace = NamespaceName::new(udn.metadata.namespace.clone()?).ok()?;
-    Some(OwnerKey::Udn(namespace, ObjectName::new(udn.metadata.name.clone()?).ok()?))
 }

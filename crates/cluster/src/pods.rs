@@ -7,7 +7,7 @@ use causeway_alloc::AddressOwner;
 use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole};
 use causeway_record::Regarding;
 use causeway_record::{Action, Kind, Part, Priority, Request, Target};
-use causeway_record::{ObjectKey, Pod, annotation};
+use causeway_record::{ObjectKey, Pod};
 use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
 use ipnet::IpNet;
 use serde_json::json;
@@ -53,16 +53,18 @@ pub(crate) struct Primary {
 
 impl Primary {
     fn of(record: &Pod) -> Option<Self> {
-        let networks = annotation::<PodNetworks>(&record.annotations).ok().flatten()?;
-        let mut primary = networks.0.into_iter().filter(|(_, entry)| entry.role == Some(PodRole::Primary));
-        let (attachment, entry) = primary.next()?;
+        let networks = record.networks.as_ref().ok()?.as_ref()?;
+        let (attachment, entry) =
+            networks.0.iter().find(|(_, entry)| entry.role == Some(PodRole::Primary))?;
         let addresses = entry.ip_addresses.iter().map(IpNet::addr).collect();
-        Some(Self { nad: nad_of(&attachment)?, addresses })
+        Some(Self { nad: nad_of(attachment)?, addresses })
     }
 }
 
 impl Manager {
-    pub(crate) fn pod_applied(&mut self, record: Pod) {
+    pub(crate) fn pod_applied(&mut self, mut record: Pod) {
+        // Policies are the zones'.
+        record.labels.clear();
         let key = record.key.clone();
         let Ok(name) = ObjectName::new(key.name.clone()) else { return };
         // Most events of a pod are about what nobody here reads.
@@ -118,8 +120,8 @@ impl Manager {
     /// Counts the attachments that the pod's annotation names.
     fn note_uses(&mut self, key: &ObjectKey) {
         let Some(state) = self.pods.all.get(key) else { return };
-        let networks = annotation::<PodNetworks>(&state.record.annotations).ok().flatten();
-        let attachments = networks.iter().flat_map(|networks| networks.0.keys()).chain(state.holds.keys());
+        let networks = state.record.networks.iter().flatten();
+        let attachments = networks.flat_map(|networks| networks.0.keys()).chain(state.holds.keys());
         let uses =
             if state.record.finished { BTreeSet::new() } else { attachments.filter_map(nad_of).collect() };
         self.set_uses(key, uses);
@@ -149,7 +151,7 @@ impl Manager {
             return;
         };
         let Some(owner) = self.owners.all.get(&owner_key) else { return };
-        if owner.deleting || state.record.deleting || !owner.wanted.contains(&nad.namespace) {
+        if owner.object.deleting || state.record.deleting || !owner.wanted.contains(&nad.namespace) {
             self.dirty.nads.insert(nad.clone());
             self.dirty.owners_in([owner_key], &nad.namespace);
         }
@@ -180,12 +182,13 @@ impl Manager {
 
     /// Takes up what the pod's annotation says, and gives nothing new.
     pub(crate) fn adopt(&mut self, key: &ObjectKey) -> Result<PodNetworks, Refusal> {
-        let state = &self.pods.all[key];
-        let current = annotation::<PodNetworks>(&state.record.annotations)
-            .map_err(|error| Refusal::told(Trouble::new("InvalidAnnotation", error.to_string()), None))?
+        let Some(state) = self.pods.all.get(key) else { return Ok(PodNetworks::default()) };
+        let current = state.record.networks.clone();
+        let current = current
+            .map_err(|error| Refusal::told(Trouble::new("InvalidAnnotation", error), None))?
             .unwrap_or_default();
         for (attachment, entry) in &current.0 {
-            if self.pods.all[key].holds.contains_key(attachment) {
+            if self.pods.all.get(key).is_some_and(|state| state.holds.contains_key(attachment)) {
                 continue;
             }
             let network = match nad_of(attachment) {
@@ -296,7 +299,7 @@ impl Manager {
 
     /// All attachments that the pod is to have, those that it has as they are.
     fn complete(&mut self, key: &ObjectKey, mut current: PodNetworks) -> Result<PodNetworks, Refusal> {
-        let record = &self.pods.all[key].record;
+        let Some(PodState { record, .. }) = self.pods.all.get(key) else { return Ok(current) };
         if record.deleting {
             return Ok(current);
         }
@@ -323,7 +326,8 @@ impl Manager {
 
     fn give(&mut self, key: &ObjectKey, wanted: &Wanted, node: &NodeName) -> Result<PodNetwork, Refusal> {
         let pool_key = self.pool(wanted.network.as_ref(), node)?;
-        let identity = Mac::from_identity(&self.pods.all[key].record.uid, &wanted.attachment.to_string());
+        let uid = self.pods.all.get(key).map(|state| state.record.uid.clone()).unwrap_or_default();
+        let identity = Mac::from_identity(&uid, &wanted.attachment.to_string());
         let text = self.network_text(pool_key.network);
         let owner = self.address_owner(key, &wanted.attachment);
         let (Some(owner), Some(pool)) = (owner, self.pods.pools.get_mut(pool_key)) else {
@@ -359,16 +363,13 @@ impl Manager {
     fn write_networks(&mut self, key: &ObjectKey, networks: &PodNetworks) {
         let Some(state) = self.pods.all.get_mut(key) else { return };
         state.told = None;
-        let text = networks.text();
-        let there = state.record.annotations.get(PodNetworks::KEY);
-        if networks.0.is_empty() || there == Some(&text) || state.record.deleting {
-            return;
-        }
         // An annotation that says the same in other words is left alone.
-        if there.is_some_and(|there| PodNetworks::parse(there).is_ok_and(|there| there == *networks)) {
+        let there = state.record.networks.as_ref().is_ok_and(|there| there.as_ref() == Some(networks));
+        if networks.0.is_empty() || there || state.record.deleting {
             return;
         }
-        let body = json!({"metadata": {"uid": state.record.uid, "annotations": {PodNetworks::KEY: text}}});
+        let annotations = json!({PodNetworks::KEY: networks.text()});
+        let body = json!({"metadata": {"uid": state.record.uid, "annotations": annotations}});
         self.write(Request {
             target: pod_target(key),
             part: Part::Networks,

@@ -12,8 +12,8 @@ use crate::{Manager, OwnerKey};
 impl Manager {
     /// Attachments in namespaces that are not wanted any more go when no pod uses them.
     pub(crate) fn withdraw(&mut self, key: &OwnerKey, scope: &Scope, report: &mut Report) {
-        let owner = &self.owners.all[key];
-        let Some(mine) = self.nads.controlled.get(&owner.uid) else { return };
+        let Some(owner) = self.owners.all.get(key) else { return };
+        let Some(mine) = self.nads.controlled.get(&owner.object.uid) else { return };
         let unwanted =
             |nad: &&ObjectKey| !owner.wanted.contains(&nad.namespace) || nad.name != key.name().as_str();
         let looked_at: Vec<ObjectKey> = match scope {
@@ -46,16 +46,17 @@ impl Manager {
             // Who waits for an address here waits for another network now.
             self.wake_network(id);
         }
-        let owner = &self.owners.all[key];
-        let mine: BTreeSet<ObjectKey> = self.nads.controlled.get(&owner.uid).cloned().unwrap_or_default();
+        let Some(owner) = self.owners.all.get(key) else { return Report::default() };
+        let finalizers = owner.object.finalizers.clone();
+        let mine: BTreeSet<ObjectKey> =
+            self.nads.controlled.get(&owner.object.uid).cloned().unwrap_or_default();
         let used = mine.iter().filter_map(|nad| Some((nad.clone(), self.pods.users.get(nad)?.clone())));
         let users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>> = used.collect();
-        let protected = owner.finalizers.iter().any(|finalizer| finalizer == keys::NETWORK_FINALIZER);
+        let protected = finalizers.iter().any(|finalizer| finalizer == keys::NETWORK_FINALIZER);
         if users.is_empty() && protected && self.retire(key) {
             mine.iter().for_each(|nad| self.remove_nad(nad));
             if mine.is_empty() {
-                let owner = &self.owners.all[key];
-                let others = owner.finalizers.iter().filter(|f| *f != keys::NETWORK_FINALIZER).cloned();
+                let others = finalizers.into_iter().filter(|finalizer| finalizer != keys::NETWORK_FINALIZER);
                 self.write_finalizers(key, others.collect());
             }
         }
@@ -64,12 +65,11 @@ impl Manager {
 
     /// Whether the record that lists the network's numbers as freed is written.
     fn retire(&mut self, key: &OwnerKey) -> bool {
-        if self.owners.all[key].retired.is_none() {
-            let Some(token) = self.quarantine(&key.network()) else { return true };
-            if let Some(owner) = self.owners.all.get_mut(key) {
-                owner.retired = Some(token);
-            }
+        let known = self.owners.all.get(key).and_then(|owner| owner.retired);
+        let Some(token) = known.or_else(|| self.quarantine(&key.network())) else { return true };
+        if let Some(owner) = self.owners.all.get_mut(key) {
+            owner.retired = Some(token);
         }
-        self.owners.all[key].retired.is_none_or(|token| self.is_remembered(token))
+        self.is_remembered(token)
     }
 }

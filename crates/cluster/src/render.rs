@@ -16,7 +16,7 @@ use crate::dirty::Scope;
 use crate::judge::primary_exists;
 use crate::nads::{Verdict, nad_target};
 use crate::networks::canonical;
-use crate::owners::Report;
+use crate::owners::{Owner, Report};
 use crate::trouble::{Trouble, invalid_primary_network};
 use crate::{Manager, OwnerKey};
 
@@ -25,7 +25,8 @@ impl Manager {
     pub(crate) fn settle_owner(&mut self, key: &OwnerKey, scope: Scope) {
         let Some(owner) = self.owners.all.get_mut(key) else { return };
         let before = std::mem::take(&mut owner.report);
-        let report = if owner.deleting { self.take_away(key) } else { self.provide(key, scope, before) };
+        let report =
+            if owner.object.deleting { self.take_away(key) } else { self.provide(key, scope, before) };
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.report = report;
         }
@@ -61,7 +62,7 @@ impl Manager {
     }
 
     fn wanted_in(&self, key: &OwnerKey, scope: &Scope) -> Vec<NamespaceName> {
-        let wanted = &self.owners.all[key].wanted;
+        let Some(Owner { wanted, .. }) = self.owners.all.get(key) else { return Vec::new() };
         match scope {
             Scope::All => wanted.iter().cloned().collect(),
             Scope::Namespaces(namespaces) => namespaces.intersection(wanted).cloned().collect(),
@@ -74,8 +75,10 @@ impl Manager {
             let message = format!("user-defined networks are switched off in this cluster ({flag})");
             return Err(Trouble::new("FeatureDisabled", message));
         }
-        let owner = &self.owners.all[key];
-        let network = owner.intent.clone()?;
+        let Some(owner) = self.owners.all.get(key) else {
+            return Err(Trouble::new("NotFound", format!("{key} is not there")));
+        };
+        let (network, is_wanted) = (owner.intent.clone()?, !owner.wanted.is_empty());
         if let Some(clash) = self.networks.clashes.get(&network.name) {
             return Err(clash.clone().into());
         }
@@ -89,7 +92,7 @@ impl Manager {
         }
         // A network has its numbers from its first namespace on, until it goes.
         let numbered = self.networks.ids.id_of(&network.name).is_some();
-        if numbered || !self.owners.all[key].wanted.is_empty() {
+        if numbered || is_wanted {
             self.register_owned(wanted, key)?;
         }
         Ok(network)
@@ -109,9 +112,14 @@ impl Manager {
     }
 
     fn judge_again(&mut self, key: &OwnerKey) {
-        let uid = &self.owners.all[key].uid;
-        let nads = self.nads.controlled.get(uid).into_iter().flatten();
-        self.dirty.nads.extend(nads.cloned());
+        let nads = self.rendered_from(key);
+        self.dirty.nads.extend(nads);
+    }
+
+    /// The attachments that say to come from the owner.
+    fn rendered_from(&self, key: &OwnerKey) -> Vec<ObjectKey> {
+        let Some(owner) = self.owners.all.get(key) else { return Vec::new() };
+        self.nads.controlled.get(&owner.object.uid).into_iter().flatten().cloned().collect()
     }
 
     /// A network that has been rendered exists as its attachments say, also while its object says something else.
@@ -120,10 +128,10 @@ impl Manager {
         if self.networks.all.contains_key(&network) {
             return;
         }
-        let nads = self.nads.controlled.get(&self.owners.all[key].uid).into_iter().flatten();
-        let rendered = nads.filter_map(|key| self.nads.all.get(key)).find_map(|nad| {
-            let numbered = nad.record.annotations.contains_key(keys::NETWORK_ID);
-            match &nad.reading {
+        let nads = self.rendered_from(key);
+        let rendered = nads.iter().filter_map(|key| self.nads.all.get(key)).find_map(|nad| {
+            let numbered = nad.record.is_numbered();
+            match &nad.record.attachment {
                 Attachment::Ours(found) if numbered && found.name == network => Some((**found).clone()),
                 _ => None,
             }
@@ -136,11 +144,11 @@ impl Manager {
 
     /// Whether the finalizer is there; it is asked for if not.
     fn protect(&mut self, key: &OwnerKey) -> bool {
-        let owner = &self.owners.all[key];
-        if owner.finalizers.iter().any(|finalizer| finalizer == keys::NETWORK_FINALIZER) {
+        let Some(Owner { object, .. }) = self.owners.all.get(key) else { return false };
+        if object.finalizers.iter().any(|finalizer| finalizer == keys::NETWORK_FINALIZER) {
             return true;
         }
-        let mut finalizers = owner.finalizers.clone();
+        let mut finalizers = object.finalizers.clone();
         finalizers.push(keys::NETWORK_FINALIZER.to_owned());
         self.write_finalizers(key, finalizers);
         false
@@ -148,10 +156,10 @@ impl Manager {
 
     /// The list is written as a whole, so only over the version that was seen.
     pub(crate) fn write_finalizers(&mut self, key: &OwnerKey, finalizers: Vec<String>) {
-        let owner = &self.owners.all[key];
+        let Some(Owner { object, .. }) = self.owners.all.get(key) else { return };
         let body = json!({"metadata": {
-            "uid": owner.uid,
-            "resourceVersion": owner.resource_version,
+            "uid": object.uid,
+            "resourceVersion": object.version,
             "finalizers": finalizers,
         }});
         self.write(Request {
@@ -184,7 +192,8 @@ impl Manager {
             None if conflict.is_none() => {
                 report.creating.insert(namespace.clone());
                 self.create_nad(key, &nad, network);
-                if let Some(trouble) = self.owners.all[key].failing.get(namespace) {
+                if let Some(trouble) = self.owners.all.get(key).and_then(|owner| owner.failing.get(namespace))
+                {
                     return Err(trouble.clone());
                 }
             }
@@ -225,7 +234,8 @@ impl Manager {
         let Some(state) = self.nads.all.get(nad) else { return Ok(()) };
         let existing = as_object(&state.record);
         let Some(wanted) = self.wanted_nad(key, nad, network, Some(&existing)) else { return Ok(()) };
-        match nad::standing(&existing, &wanted, &self.nad_owner(key)) {
+        let Some(owner) = self.nad_owner(key) else { return Ok(()) };
+        match nad::standing(&existing, &wanted, &owner) {
             Standing::Foreign => Err(Trouble::new(
                 "ForeignNetworkAttachmentDefinition",
                 format!("foreign NetworkAttachmentDefinition with the desired name already exist [{nad}]"),
@@ -245,15 +255,15 @@ impl Manager {
         }
     }
 
-    fn nad_owner(&self, key: &OwnerKey) -> nad::Owner {
-        let owner = &self.owners.all[key];
-        nad::Owner {
+    fn nad_owner(&self, key: &OwnerKey) -> Option<nad::Owner> {
+        let Owner { object, .. } = self.owners.all.get(key)?;
+        Some(nad::Owner {
             kind: key.kind(),
             name: key.name().to_string(),
-            uid: owner.uid.clone(),
-            labels: owner.labels.clone(),
-            annotations: owner.annotations.clone(),
-        }
+            uid: object.uid.clone(),
+            labels: object.labels.clone(),
+            annotations: object.annotations.clone(),
+        })
     }
 
     /// The attachment as it should be, numbers included.
@@ -264,7 +274,7 @@ impl Manager {
         network: &Network,
         existing: Option<&NetworkAttachmentDefinition>,
     ) -> Option<NetworkAttachmentDefinition> {
-        let owner = self.nad_owner(key);
+        let owner = self.nad_owner(key)?;
         let mut wanted = nad::render(network, &owner, &nad.namespace, &self.config.cluster, existing);
         let state = self.networks.all.get(&network.name)?;
         // A second primary network gets no numbers: it is not a network.

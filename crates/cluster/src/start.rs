@@ -2,9 +2,9 @@
 //! gives the same answers whatever the order of events was.
 
 use causeway_alloc::{Claim, KeyOwner, LostId, Seniority};
-use causeway_api::annotations::{TunnelKeys, keys};
+use causeway_api::annotations::TunnelKeys;
 use causeway_api::nad::Attachment;
-use causeway_record::{ObjectKey, annotation};
+use causeway_record::ObjectKey;
 use causeway_types::{NetworkId, NetworkName};
 
 use crate::dirty::Dirty;
@@ -39,7 +39,7 @@ impl Manager {
             self.pods.all.iter().map(|(key, pod)| (pod.record.created, key.clone())).collect();
         pods.sort();
         for (_, pod) in &pods {
-            if !self.pods.all[pod].record.finished {
+            if self.pods.all.get(pod).is_some_and(|state| !state.record.finished) {
                 // Whoever cannot keep an address is told when it is settled.
                 let _told_later = self.adopt(pod);
             }
@@ -50,10 +50,7 @@ impl Manager {
     /// Attachments that have numbers before those that have none, the older first: whoever is there stays.
     fn nads_by_age(&self) -> Vec<ObjectKey> {
         let mut nads: Vec<&NadState> = self.nads.all.values().collect();
-        nads.sort_by_key(|nad| {
-            let numbered = nad.record.annotations.contains_key(keys::NETWORK_ID);
-            (!numbered, nad.record.created, nad.record.key.clone())
-        });
+        nads.sort_by_key(|nad| (!nad.record.is_numbered(), nad.record.created, nad.record.key.clone()));
         nads.into_iter().map(|nad| nad.record.key.clone()).collect()
     }
 
@@ -65,10 +62,10 @@ impl Manager {
         for nad in self.nads.all.values() {
             let Some(network) = self.claimed_network(nad) else { continue };
             let seniority = Seniority { finished: false, created: nad.record.created };
-            if let Ok(Some(number)) = annotation::<NetworkId>(&nad.record.annotations) {
+            if let Ok(Some(number)) = nad.record.id {
                 ids.push(Claim { seniority, owner: network.clone(), number });
             }
-            if let Ok(Some(TunnelKeys(Some([_, number])))) = annotation(&nad.record.annotations) {
+            if let Ok(Some(TunnelKeys(Some([_, number])))) = nad.record.tunnel_keys {
                 tunnels.push(Claim { seniority, owner: KeyOwner::TransitRouter(network), number });
             }
         }
@@ -84,13 +81,12 @@ impl Manager {
 
     /// The network whose numbers an attachment carries.
     fn claimed_network(&self, nad: &NadState) -> Option<NetworkName> {
-        let written = || nad.record.annotations.get(keys::NETWORK_NAME).cloned();
         match controlled_by(&nad.record) {
             Some(uid) => match self.owners.by_uid.get(uid) {
                 Some(owner) => Some(owner.network()),
-                None => NetworkName::new(written()?).ok(),
+                None => nad.record.network.clone(),
             },
-            None => match &nad.reading {
+            None => match &nad.record.attachment {
                 Attachment::Ours(network) => Some(network.name.clone()).filter(|name| !self.is_taken(name)),
                 _ => None,
             },
@@ -100,8 +96,8 @@ impl Manager {
     /// The last attachment may be gone for a moment while its object is there; the status remembers the number.
     fn ids_in_statuses(&self) -> Vec<Claim<NetworkName, NetworkId>> {
         let claim = |(key, owner): (&OwnerKey, &crate::owners::Owner)| {
-            let number = NetworkId::new(owner.status.network_id?.into()).ok()?;
-            let seniority = Seniority { finished: true, created: owner.created };
+            let number = NetworkId::new(owner.object.status.network_id?.into()).ok()?;
+            let seniority = Seniority { finished: true, created: owner.object.created };
             Some(Claim { seniority, owner: key.network(), number })
         };
         self.owners.all.iter().filter_map(claim).collect()

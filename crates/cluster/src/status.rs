@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use causeway_api::annotations::keys;
 use causeway_api::conditions::{
     Finding, NETWORK_ALLOCATION_SUCCEEDED, NETWORK_CREATED, NETWORK_READY, merge,
 };
@@ -40,7 +39,7 @@ impl Manager {
         if owner.report.is_early() {
             return;
         }
-        let base = owner.sent.as_ref().map_or(&owner.status, |(sent, _)| sent);
+        let base = owner.sent.as_ref().map_or(&owner.object.status, |(sent, _)| sent);
         let findings = self.findings(key, owner);
         let allocation = findings.last().filter(|finding| !finding.status).cloned();
         let wanted = self.status(key, owner, base, &findings);
@@ -108,8 +107,8 @@ impl Manager {
         let network = self.networks.all.get(&key.network());
         let intent = owner.intent.as_ref().ok().or(network.map(|network| &network.intent));
         NetworkStatus {
-            conditions: merge(&base.conditions, findings, owner.generation, &now),
-            observed_generation: owner.generation,
+            conditions: merge(&base.conditions, findings, owner.object.generation, &now),
+            observed_generation: owner.object.generation,
             topology: intent.map(|intent| intent.topology),
             role: intent.map(|intent| intent.role),
             subnets: intent.map(causeway_api::intent::Network::subnets_text).filter(|text| !text.is_empty()),
@@ -128,7 +127,7 @@ impl Manager {
             self.nads.all.get(*nad).is_some_and(|nad| {
                 matches!(nad.verdict, Verdict::Accepted(_))
                     && !nad.record.deleting
-                    && nad.record.annotations.contains_key(keys::NETWORK_ID)
+                    && nad.record.is_numbered()
             })
         };
         let nads = network.iter().flat_map(|network| &network.nads).filter(numbered);
@@ -150,7 +149,7 @@ impl Manager {
     fn network_ready(&self, key: &OwnerKey, owner: &Owner, missing: &BTreeSet<&NamespaceName>) -> Finding {
         let report = &owner.report;
         let failing = self.networks.failures.get(&key.network());
-        let trouble = if owner.deleting {
+        let trouble = if owner.object.deleting {
             Some(Trouble::new("NetworkDeleting", leaving(report)))
         } else if let Some(trouble) = &report.network {
             Some(trouble.clone())
@@ -234,7 +233,7 @@ fn created(
     if !report.users.is_empty() {
         return fail(sync_error, in_use(report));
     }
-    if !report.leaving.is_empty() || owner.deleting {
+    if !report.leaving.is_empty() || owner.object.deleting {
         return fail("NetworkAttachmentDefinitionDeleted", leaving(report));
     }
     if !report.namespaces.is_empty() || !missing.is_empty() {

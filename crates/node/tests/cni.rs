@@ -191,7 +191,7 @@ fn h07_a_static_pod_has_the_uid_of_the_api() {
         let node = Node::start();
         node.ready().await;
         let (sandbox, mut web) = (Sandbox::new(SANDBOX), pod("web", Some(plain(5))));
-        web.annotations.insert("kubernetes.io/config.mirror".into(), "hash-of-the-file".into());
+        web.annotate("kubernetes.io/config.mirror", Some("hash-of-the-file"));
         node.pods.apply_pod(&web);
         node.call("ADD", &sandbox, &web).await.unwrap();
         assert_eq!(node.switch.ids("abcdef012345678")["iface-id-ver"], "uid-of-web");

@@ -201,7 +201,7 @@ fn b13_b14_nat_and_policies() {
 fn b17_another_address_of_the_node() {
     let before = blue_zone(Some("shared"));
     let mut after = blue_zone(Some("shared"));
-    let moved = with_gateway(node("n1", 2), Ip::V4, "shared").annotations["k8s.ovn.org/l3-gateway-config"]
+    let moved = with_gateway(node("n1", 2), Ip::V4, "shared").published["k8s.ovn.org/l3-gateway-config"]
         .replace("172.18.0.2/16", "172.18.0.9/16");
     let dirty = after.apply_node(&annotate(node("n1", 2), "l3-gateway-config", &moved)).on(&after);
     assert_eq!(dirty.northbound, [""]);
@@ -412,7 +412,7 @@ fn d11_tunnel_keys_that_cannot_be() {
     for keys in ["[16711688]", "[]", "[16711689,16715780]", "[16711688,5]", "none"] {
         let mut zone = two_nodes(Ip::V4, None);
         let mut broken = green(Ip::V4);
-        broken.annotations.insert("k8s.ovn.org/tunnel-keys".into(), keys.into());
+        broken.annotate("k8s.ovn.org/tunnel-keys", Some(keys));
         zone.apply_nad(&broken);
         assert!(held(&zone, "network:cluster_udn_green:core:").contains("unnel"), "{keys}");
         let dirty = zone.apply_nad(&green(Ip::V4)).on(&zone);
@@ -500,7 +500,7 @@ fn e04_e05_open_ports() {
     let acls = |zone: &Zone| table(&northbound(zone), slice, "ACL", &["action", "match"]);
     let mut pod = web(Ip::V4);
     let open = |pod: &mut causeway_record::Pod, text: &str| {
-        pod.annotations.insert("k8s.ovn.org/open-default-ports".into(), text.into());
+        pod.annotate("k8s.ovn.org/open-default-ports", Some(text));
     };
     open(&mut pod, "- protocol: tcp\n  port: 80\n- protocol: icmp\n");
     assert!(zone.apply_pod(&pod).on(&zone).northbound.contains(&slice.to_owned()));

@@ -283,7 +283,7 @@ fn networks_that_are_not_ready() {
         assert!(reason.contains("cluster_udn_red has no id here yet"), "{reason}");
     }
     let mut tampered = layer3("orange", 2, Ip::V4);
-    tampered.config = "{".into();
+    tampered.configure("{");
     zone.apply_nad(&layer3("red", 3, Ip::V4));
     zone.apply_nad(&tampered);
     assert!(held(&zone, "cnc:road:link:cluster_udn_orange:n1:").contains("cluster_udn_orange"));
@@ -301,7 +301,7 @@ fn b8_v10_deselection_always_takes_effect() {
     zone.apply_nad(&layer3("red", 3, Ip::V4));
     zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2", "layer3_3"]));
     let mut tampered = layer3("red", 3, Ip::V4);
-    tampered.annotations.insert("k8s.ovn.org/network-id".into(), "2".into());
+    tampered.annotate("k8s.ovn.org/network-id", Some("2"));
     zone.apply_nad(&tampered);
     let left = with_annotation(
         connect("road", "transit", Ip::V4, &[]),

@@ -71,8 +71,8 @@ fn nads() -> impl Strategy<Value = Event> {
         let mut nad = network(id, namespace, kind == 4);
         match kind {
             0 | 1 => return Event::NoNad(nad.key),
-            2 => drop(nad.annotations.remove("k8s.ovn.org/network-id")),
-            3 => drop(nad.annotations.insert("k8s.ovn.org/network-id".into(), "7".into())),
+            2 => nad.annotate("k8s.ovn.org/network-id", None),
+            3 => nad.annotate("k8s.ovn.org/network-id", Some("7")),
             _ => {}
         }
         Event::Nad(nad)
@@ -98,7 +98,7 @@ fn pods() -> impl Strategy<Value = Event> {
         };
         match kind {
             0 | 1 => return Event::NoPod(pod.key),
-            2 => pod.annotations.clear(),
+            2 => pod.networks = Ok(None),
             3 => pod.finished = true,
             _ => {}
         }
@@ -159,8 +159,8 @@ fn slices() -> impl Strategy<Value = Event> {
             let mut slice = slice(&format!("{namespace}/s{n}"), service, network, &[endpoint]);
             match kind {
                 0 => return Event::NoSlice(slice.key),
-                1 => slice.endpoints[0].ready = false,
-                2 => slice.service = None,
+                1 => slice.endpoints[0].conditions.ready = Some(false),
+                2 => slice.labels.clear(),
                 _ => {}
             }
             Event::Slice(slice)

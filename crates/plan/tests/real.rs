@@ -99,7 +99,7 @@ fn two_hundred_networks_and_a_broken_one() {
         for id in 1..=200 {
             let mut nad = numbered(id, if id % 2 == 0 { "layer2" } else { "layer3" });
             if id == 100 {
-                nad.annotations.insert("k8s.ovn.org/tunnel-keys".into(), "[16711783]".into());
+                nad.annotate("k8s.ovn.org/tunnel-keys", Some("[16711783]"));
             }
             zone.apply_nad(&nad);
         }

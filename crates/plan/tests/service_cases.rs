@@ -5,12 +5,11 @@ mod support;
 
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Planner, RowKey};
-use causeway_plan::Dirty;
-use causeway_plan::northbound;
-use causeway_record::{EndpointPort, Protocol};
+use causeway_plan::{Dirty, northbound};
+use causeway_record::Protocol;
 use causeway_types::hashed_name;
 use causeway_zone::Zone;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::*;
 
 const BLUE: Option<&str> = Some("cluster_udn_blue");
@@ -100,7 +99,7 @@ fn i04_a_namespace_that_waits_for_its_network() {
     zone.apply_endpoint_slice(&slice("ns1/web-1", "web", BLUE, &["10.20.1.5@n1"]));
     assert_eq!(balancers(&zone, WEB), Vec::<String>::new());
     let mut unnumbered = blue(Ip::V4);
-    unnumbered.annotations.remove("k8s.ovn.org/network-id");
+    unnumbered.annotate("k8s.ovn.org/network-id", None);
     zone.apply_nad(&unnumbered);
     assert!(held(&zone, "service:ns1:web:cluster_udn_blue:").contains("has no id yet"));
     let dirty = zone.apply_nad(&blue(Ip::V4)).on(&zone);
@@ -141,12 +140,12 @@ fn i05_rows_move_with_the_namespace() {
 fn i07_which_endpoints_serve() {
     let mut zone = web_zone(&[]);
     let mut endpoints = slice("ns1/web-1", "web", BLUE, &["10.20.1.5@n1", "10.20.1.6@n1", "10.20.1.7@n1"]);
-    endpoints.endpoints[1].ready = false;
-    endpoints.endpoints[2].ready = false;
-    endpoints.endpoints[2].terminating = true;
+    endpoints.endpoints[1].conditions.ready = Some(false);
+    endpoints.endpoints[2].conditions.ready = Some(false);
+    endpoints.endpoints[2].conditions.terminating = Some(true);
     let mut step = |ready: bool, publish: bool| {
-        endpoints.endpoints[0].ready = ready;
-        endpoints.endpoints[0].serving = ready;
+        endpoints.endpoints[0].conditions.ready = Some(ready);
+        endpoints.endpoints[0].conditions.serving = Some(ready);
         zone.apply_endpoint_slice(&endpoints);
         let mut web = web_service();
         web.publish_not_ready = publish;
@@ -196,16 +195,18 @@ fn i13_tcp_and_udp_and_named_ports() {
         service_port("dns-tcp", Protocol::Tcp, 53),
     ];
     zone.apply_service(&web);
-    let port = |name: &str, protocol, port| EndpointPort { name: name.into(), protocol, port };
+    let port =
+        |name: &str, protocol: Protocol, port: u16| json!({"name": name, "protocol": protocol, "port": port});
+    let ports = |ports: &[Value]| serde_json::from_value(json!(ports)).unwrap();
     let mut endpoints = slice("ns1/web-1", "web", BLUE, &["10.20.1.5@n1"]);
-    endpoints.ports = vec![
+    endpoints.ports = ports(&[
         port("http", Protocol::Tcp, 8080),
         port("dns", Protocol::Udp, 5353),
         port("dns-tcp", Protocol::Tcp, 5353),
-    ];
+    ]);
     zone.apply_endpoint_slice(&endpoints);
     let mut canary = slice("ns1/web-2", "web", BLUE, &["10.20.1.6@n1"]);
-    canary.ports = vec![port("http", Protocol::Tcp, 8081), port("dns", Protocol::Tcp, 1)];
+    canary.ports = ports(&[port("http", Protocol::Tcp, 8081), port("dns", Protocol::Tcp, 1)]);
     zone.apply_endpoint_slice(&canary);
     let tcp = "10.96.0.50:53=10.20.1.5:5353, 10.96.0.50:80=10.20.1.5:8080,10.20.1.6:8081, 10.96.0.50:9000=";
     assert_eq!(vips(&zone), ["10.96.0.50:53=10.20.1.5:5353".to_owned(), tcp.to_owned()]);
@@ -232,7 +233,7 @@ fn endpoints_of_several_slices() {
     assert!(zone.apply_endpoint_slice(&more).is_empty(), "nothing is new");
     assert_eq!(vips(&zone), ["10.96.0.50:80=10.20.1.5:8080,10.20.1.6:8080,10.20.1.7:8080"]);
     let mut moved = more.clone();
-    moved.service = Some("other".into());
+    moved.labels.insert("k8s.ovn.org/service-name".into(), "other".into());
     assert_eq!(zone.apply_endpoint_slice(&moved).on(&zone).northbound, ["service:ns1:web:cluster_udn_blue:"]);
     zone.delete_endpoint_slice(&key("ns1", "web-1"));
     assert_eq!(vips(&zone), ["10.96.0.50:80="]);
@@ -333,7 +334,7 @@ fn t01_t02_t04_t05_t07_t08_t14_the_group_of_a_connection() {
     assert_eq!(switches(&zone), ["blue", "orange"]);
     assert_eq!(members(&zone), [of("blue", "ns1"), of("orange", "ns4")].concat());
     let mut tampered = layer3("orange", 2, Ip::V4);
-    tampered.config = "{".into();
+    tampered.configure("{");
     zone.apply_nad(&tampered);
     assert_eq!(switches(&zone), ["blue"], "a network that cannot be rendered keeps nobody else waiting");
     zone.delete_connect(&connect_name("road"));
@@ -479,7 +480,7 @@ fn guards_let_pass_what_another_connection_grants() {
 fn services_alone_and_a_network_that_cannot_be_read() {
     let mut zone = alone(Ip::V4, "transit");
     let mut tampered = layer3("orange", 2, Ip::V4);
-    tampered.config = "{".into();
+    tampered.configure("{");
     zone.apply_nad(&tampered);
     let plan = |slice: &str| northbound(&zone).plan(&format!("cnc:road:{slice}"));
     assert_eq!(plan("policy:cluster_udn_blue:cluster_udn_orange:"), Plan::Absent);

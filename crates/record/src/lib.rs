@@ -1,17 +1,36 @@
 //! What passes between Kubernetes and the two brains: trimmed objects in, writes and events out.
 //!
 //! Everything here is a value that serialises, so that a recording of what came in can be played again. Reading an object
-//! is done here once, for both roles: what somebody wrote badly becomes a value that says so, never an error of the
-//! stream. Nothing here talks to anybody; that is `causeway-runtime`.
+//! is done here once, for both roles: annotations, labels and manifests become typed fields, and what somebody wrote badly
+//! becomes a value that says so ([`Read`]), never an error of the stream. Nothing here talks to anybody; that is
+//! `causeway-runtime`.
 
-mod kinds;
+mod connect;
+mod endpoints;
+mod freed;
+mod meta;
+mod nad;
+mod node;
 mod note;
-mod object;
-mod services;
+mod owner;
+mod pod;
+mod read;
+mod report;
+mod service;
 mod watch;
 mod write;
 
+pub use connect::{Connect, ConnectSpec};
+pub use endpoints::{Endpoint, EndpointPort, EndpointSlice, Reference};
+pub use freed::FreedNumbers;
+pub use meta::{Namespace, ObjectKey, Texts};
+pub use nad::{Controller, Nad};
+pub use node::Node;
 pub use note::{EventNote, Regarding};
-pub use object::*;
+pub use owner::{Cudn, Defined, Udn};
+pub use pod::Pod;
+pub use read::Read;
+pub use report::{RenderedHash, ZoneReport};
+pub use service::{Protocol, Service, ServicePort};
 pub use watch::{Event, NOT_INSTALLED, Watched, is_not_installed};
 pub use write::{Action, Ended, Kind, Outcome, Part, Priority, Request, Target};

@@ -4,10 +4,9 @@
 
 use std::time::Duration;
 
-use causeway_api::crd::UserDefinedNetwork;
 use causeway_record::Event;
-use causeway_record::Namespace;
 use causeway_record::{Action, Ended, Kind, Outcome, Part, Priority, Request, Target};
+use causeway_record::{Namespace, Udn};
 use causeway_runtime::watch::{Lists, Selection, everywhere, watch};
 use causeway_runtime::write::Writer;
 use causeway_testing::ApiServer;
@@ -67,8 +66,8 @@ async fn a_watch_says_everything_then_what_changes(server: &ApiServer, client: &
 
 async fn a_kind_that_is_not_installed_is_no_empty_list(client: &Client) {
     let (sender, mut events) = mpsc::channel(16);
-    let api = everywhere::<UserDefinedNetwork>(client);
-    let task = tokio::spawn(watch::<UserDefinedNetwork, _>(api, Selection::default(), sender, |event| event));
+    let api = everywhere::<Udn>(client);
+    let task = tokio::spawn(watch::<Udn, _>(api, Selection::default(), sender, |event| event));
     for _ in 0..2 {
         let Event::Unsynced(problem) = next(&mut events).await else { panic!("nothing was listed") };
         assert!(problem.starts_with("userdefinednetworks are not installed in this cluster"), "{problem}");

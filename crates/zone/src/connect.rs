@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use causeway_api::annotations::{ConnectBlocks, ConnectRouterKey, ConnectSlots, PerFamily};
+use causeway_api::annotations::{ConnectBlocks, ConnectSlots, PerFamily};
 use causeway_api::crd::Topology;
 use causeway_types::{
     Cidr, ConnectName, ConnectNames, ConnectOwner, ConnectSubnet, ConnectTopology, DatapathKey, Families,
@@ -12,7 +12,7 @@ use causeway_types::{
 };
 
 use super::problem::{Problem, Reason};
-use causeway_record::{self as record, annotation};
+use causeway_record as record;
 
 /// A connection whose layout is settled.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -128,15 +128,15 @@ impl Place {
 
 /// Reads an object; nothing while its layout is not settled.
 pub(super) fn read(connect: &record::Connect) -> Result<Option<ConnectInfo>, Problem> {
-    let (name, texts) = (&connect.name, &connect.annotations);
+    let name = &connect.name;
     let problem =
         |reason, text: String| Problem::new(reason, format!("ClusterNetworkConnect {name}: {text}"));
-    let malformed = |error: causeway_api::Error| problem(Reason::Malformed, error.to_string());
-    let spec = connect.spec.as_ref().map_err(|text| problem(Reason::Malformed, text.clone()))?;
-    let Some(topology) = annotation::<ConnectTopology>(texts).map_err(malformed)? else { return Ok(None) };
-    let blocks = annotation::<ConnectBlocks>(texts).map_err(malformed)?.unwrap_or_default();
-    let router_key = annotation::<ConnectRouterKey>(texts).map_err(malformed)?.map(|key| key.0);
-    let slots = annotation::<ConnectSlots>(texts).map_err(malformed)?.map(ConnectSlots::get);
+    let malformed = |text: &String| problem(Reason::Malformed, text.clone());
+    let spec = connect.spec.as_ref().map_err(malformed)?;
+    let Some(topology) = *connect.topology.as_ref().map_err(malformed)? else { return Ok(None) };
+    let blocks = connect.blocks.as_ref().map_err(malformed)?.clone().unwrap_or_default();
+    let router_key = connect.router_key.as_ref().map_err(malformed)?.map(|key| key.0);
+    let slots = connect.slots.as_ref().map_err(malformed)?.map(ConnectSlots::get);
     let keyed = topology.has_node_ports();
     if keyed && (router_key.is_none() || (slots.is_none() && !blocks.0.is_empty())) {
         let text = "its router has no tunnel key or its ports have no numbers yet";

@@ -6,14 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use causeway_api::annotations::{TunnelKeys, keys};
 use causeway_api::intent::Network;
-use causeway_api::nad::{self, Attachment};
-use causeway_types::{NadKey, NamespaceName, NetworkId, NetworkName, ObjectName};
+use causeway_api::nad::Attachment;
+use causeway_types::{NadKey, NamespaceName, NetworkName, ObjectName};
 
 use super::network::Spec;
 use super::problem::{Problem, Reason};
-use causeway_record::{self as record, annotation};
+use causeway_record as record;
 
 /// An attachment definition of ours.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,12 +105,11 @@ pub(super) fn key_of(key: &record::ObjectKey) -> Option<Arc<NadKey>> {
 
 /// Reads a definition; none is somebody else's.
 pub(super) fn read(nad: &record::Nad) -> Option<NadInfo> {
-    let given = nad.annotations.get(keys::NETWORK_NAME).and_then(|name| NetworkName::new(name.as_str()).ok());
     let info = |network: Option<NetworkName>, spec: Result<Arc<Spec>, Problem>| {
         Some(NadInfo { network, spec, created: nad.created })
     };
     let malformed = |message: String| Err(Problem::new(Reason::Malformed, message));
-    match (nad::read(&nad.key.to_string(), Some(&nad.config)), given) {
+    match (nad.attachment.clone(), nad.network.clone()) {
         (Attachment::Foreign | Attachment::Unreadable(_), None) => None,
         (Attachment::Foreign, given) => info(
             given,
@@ -132,13 +130,14 @@ pub(super) fn read(nad: &record::Nad) -> Option<NadInfo> {
 
 fn spec(nad: &record::Nad, network: Network) -> Result<Spec, Problem> {
     let malformed = |error| Problem::new(Reason::Malformed, format!("NAD {}: {error}", nad.key));
-    let id = annotation::<NetworkId>(&nad.annotations).map_err(malformed)?;
+    let id = nad.id.clone().map_err(malformed)?;
     // Name and id come in one patch. An id without a name says nothing of whose it is.
-    let is_named = nad.annotations.contains_key(keys::NETWORK_NAME);
-    let id = id.filter(|id| is_named && !id.is_default()).ok_or_else(|| {
+    let id = id.filter(|id| nad.is_named() && !id.is_default()).ok_or_else(|| {
         Problem::new(Reason::NoId, format!("network {} of NAD {} has no id yet", network.name, nad.key))
     })?;
-    let keys = annotation::<TunnelKeys>(&nad.annotations)
+    let keys = nad
+        .tunnel_keys
+        .clone()
         .map_err(|error| Problem::new(Reason::TunnelKeys, format!("NAD {}: {error}", nad.key)))?;
     let router_key = Spec::checked_key(&network, id, keys)?;
     Ok(Spec { network, id, router_key })

@@ -2,16 +2,14 @@
 
 use std::net::IpAddr;
 
-use causeway_api::annotations::{
-    Annotation, ChassisId, EncapIps, GatewayConfig, GatewayMode, GatewayMtuSupport, Layer2TopologyVersion,
-};
+use causeway_api::annotations::{Annotation, GatewayConfig, GatewayMode, Layer2TopologyVersion};
 use causeway_types::{Mac, NodeId, NodeName};
 use ipnet::IpNet;
 
-use causeway_record::{self as record, annotation};
+use causeway_record as record;
 
 /// Something that an annotation says: nothing, a value, or a text that cannot be read.
-pub type Fact<T> = Result<Option<T>, String>;
+pub type Fact<T> = record::Read<T>;
 
 /// A node.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,15 +51,20 @@ pub struct Gateway {
 
 impl NodeInfo {
     pub(super) fn read(node: &record::Node, is_here: bool) -> Self {
-        let texts = &node.annotations;
+        let encaps = node.encaps.clone();
         Self {
             name: node.name.clone(),
-            id: fact(texts),
-            chassis: fact::<ChassisId>(texts).map(|id| id.map(|id| id.as_str().to_owned())),
-            encaps: fact::<EncapIps>(texts).map(|ips| ips.map(|ips| ips.0).filter(|ips| !ips.is_empty())),
-            layer2: fact(texts),
-            gateway: if is_here { gateway(texts) } else { Ok(None) },
-            gateway_mtu: fact::<GatewayMtuSupport>(texts).ok().flatten().is_none_or(|support| support.0),
+            id: node.id.clone(),
+            chassis: node.chassis.clone().map(|id| id.map(|id| id.as_str().to_owned())),
+            encaps: encaps.map(|ips| ips.map(|ips| ips.0).filter(|ips| !ips.is_empty())),
+            layer2: node.layer2.clone(),
+            gateway: if is_here { gateway(&node.gateway) } else { Ok(None) },
+            gateway_mtu: node
+                .gateway_mtu
+                .as_ref()
+                .ok()
+                .and_then(Option::as_ref)
+                .is_none_or(|support| support.0),
         }
     }
 
@@ -96,13 +99,8 @@ fn keep<T: Clone>(now: &mut Fact<T>, earlier: &Fact<T>) {
     }
 }
 
-fn fact<A: Annotation>(texts: &record::Texts) -> Fact<A> {
-    annotation(texts).map_err(|error| error.to_string())
-}
-
-fn gateway(texts: &record::Texts) -> Fact<Gateway> {
-    let Some(config) = fact::<GatewayConfig>(texts)?.filter(|config| config.mode != GatewayMode::Disabled)
-    else {
+fn gateway(config: &Fact<GatewayConfig>) -> Fact<Gateway> {
+    let Some(config) = config.clone()?.filter(|config| config.mode != GatewayMode::Disabled) else {
         return Ok(None);
     };
     let lacks = |what: &str| format!("{} has no {what}", GatewayConfig::KEY);

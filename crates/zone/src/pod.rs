@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use causeway_api::annotations::Attachment;
-use causeway_api::annotations::{OpenPort, OpenPorts, PodNetwork, PodNetworks, PodRole};
+use causeway_api::annotations::{OpenPort, PodNetwork, PodNetworks, PodRole};
 use causeway_types::{Mac, NadKey, NodeName, PortKey};
 use ipnet::IpNet;
 
-use causeway_record::{self as record, annotation};
+use causeway_record as record;
 
 /// A pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -88,8 +88,7 @@ pub(super) fn has_ports(pod: &record::Pod) -> bool {
 
 /// The ports of a pod, in the order of its annotation; none while nothing was given out.
 pub(super) fn read_ports(pod: &record::Pod) -> Result<Option<Vec<PodPort>>, String> {
-    let networks = annotation::<PodNetworks>(&pod.annotations).map_err(|error| error.to_string())?;
-    let Some(PodNetworks(networks)) = networks.filter(|networks| !networks.0.is_empty()) else {
+    let Some(PodNetworks(networks)) = pod.networks.clone()?.filter(|networks| !networks.0.is_empty()) else {
         return Ok(None);
     };
     networks
@@ -117,8 +116,7 @@ fn port(attachment: Attachment, network: PodNetwork) -> Result<PodPort, String> 
 
 /// Ports that the pod's owner opens. A text that cannot be read opens nothing.
 pub(super) fn read_open_ports(pod: &record::Pod) -> Result<Vec<OpenPort>, String> {
-    let open = annotation::<OpenPorts>(&pod.annotations).map_err(|error| error.to_string())?;
-    Ok(open.map(|ports| ports.0).unwrap_or_default())
+    Ok(pod.open_ports.clone()?.map(|ports| ports.0).unwrap_or_default())
 }
 
 /// The attachment definition of an attachment: a repeated one has a number behind it.

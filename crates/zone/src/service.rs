@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use causeway_types::{Family, NetworkName, NodeName};
+use causeway_types::{NetworkName, NodeName};
 
 pub use causeway_record::{EndpointPort, Protocol, ServicePort};
 
@@ -70,19 +70,19 @@ pub(super) fn read(service: &record::Service) -> Option<ServiceInfo> {
 
 /// What is kept of a slice on a node.
 pub(super) fn read_slice(slice: &record::EndpointSlice, here: &NodeName) -> SliceInfo {
-    let endpoint = |endpoint: &record::Endpoint, address: &IpAddr| EndpointInfo {
-        address: *address,
-        ready: endpoint.ready,
-        draining: endpoint.serving && endpoint.terminating,
-        here: endpoint.node.as_ref() == Some(here),
+    let endpoint = |endpoint: &record::Endpoint, address: IpAddr| EndpointInfo {
+        address,
+        ready: endpoint.is_ready(),
+        draining: endpoint.is_serving() && endpoint.is_terminating(),
+        here: endpoint.node().as_ref() == Some(here),
     };
     let endpoints = slice.endpoints.iter().flat_map(|one| {
-        let addresses = one.addresses.iter().filter(|address| Family::of(address) == slice.family);
+        let addresses = slice.family().into_iter().flat_map(|family| one.addresses(family));
         addresses.map(move |address| endpoint(one, address))
     });
     SliceInfo {
-        ports: slice.ports.clone().into(),
+        ports: slice.numbered_ports().collect(),
         endpoints: endpoints.collect(),
-        mirror: slice.mirror.clone(),
+        mirror: slice.network(),
     }
 }

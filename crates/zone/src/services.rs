@@ -97,9 +97,9 @@ impl Zone {
 
     /// Endpoints of a service are there, or have changed.
     pub fn apply_endpoint_slice(&mut self, slice: &record::EndpointSlice) -> Changes {
-        let owner = slice.service.as_ref().filter(|name| ObjectName::new(name.as_str()).is_ok());
+        let owner = slice.service().filter(|name| ObjectName::new(*name).is_ok());
         let Some(owner) = owner else { return self.delete_endpoint_slice(&slice.key) };
-        let owner = ObjectKey { namespace: slice.key.namespace.clone(), name: owner.clone() };
+        let owner = ObjectKey { namespace: slice.key.namespace.clone(), name: owner.to_owned() };
         let mut changes = Changes::default();
         if self.owner_of(&slice.key).is_some_and(|before| before != owner) {
             changes = self.delete_endpoint_slice(&slice.key);

@@ -21,13 +21,9 @@ fn network(name: &str) -> NetworkName {
 fn node(name: &str, id: u32) -> Node {
     let (id, chassis, encap) = (id.to_string(), format!("c-{id}"), format!("[\"172.18.0.{id}\"]"));
     let pairs = [("node-id", id.as_str()), ("node-chassis-id", &chassis), ("node-encap-ips", &encap)];
-    Node {
-        name: name.parse().unwrap(),
-        uid: String::new(),
-        created: 0,
-        annotations: texts(&pairs),
-        live: true,
-    }
+    let mut node = Node::new(name.parse().unwrap());
+    texts(&pairs).iter().for_each(|(key, text)| node.annotate(key, Some(text)));
+    node
 }
 
 fn nad(nad: &str, network: &str, topology: &str, annotations: &[(&str, &str)]) -> Nad {
@@ -38,17 +34,10 @@ fn nad(nad: &str, network: &str, topology: &str, annotations: &[(&str, &str)]) -
     });
     let mut annotations = texts(annotations);
     annotations.insert("k8s.ovn.org/network-name".into(), network.into());
-    Nad {
-        key: key(nad),
-        uid: String::new(),
-        created: 0,
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations,
-        finalizers: Vec::new(),
-        controller: None,
-        config: config.to_string(),
-    }
+    let mut nad = Nad::new(key(nad));
+    annotations.iter().for_each(|(key, text)| nad.annotate(key, Some(text)));
+    nad.configure(config.to_string());
+    nad
 }
 
 fn blue(at: &str) -> Nad {
@@ -61,16 +50,9 @@ fn green() -> Nad {
 }
 
 fn pod(name: &str, on: &str, networks: &str) -> Pod {
-    Pod {
-        key: key(name),
-        uid: "u".into(),
-        created: 0,
-        node: Some(on.parse().unwrap()),
-        host_network: false,
-        finished: false,
-        deleting: false,
-        annotations: texts(&[("pod-networks", networks)]),
-    }
+    let mut pod = Pod { node: Some(on.parse().unwrap()), ..Pod::new(key(name), "u") };
+    pod.annotate("k8s.ovn.org/pod-networks", Some(networks));
+    pod
 }
 
 const ON_BLUE: &str = r#"{"default":{"ip_addresses":["10.244.0.4/24"],"mac_address":"0a:58:0a:f4:00:04","role":"infrastructure-locked"},
@@ -117,12 +99,12 @@ fn definitions_that_disagree() {
     zone.apply_nad(&blue("ns3/blue"));
     let before = format!("{:?}", zone.rendering(&network("cluster_udn_blue")));
     let mut other = blue("ns1/blue");
-    other.config = other.config.replace("10.20.0.0/16/24", "10.99.0.0/16/24");
+    other.configure(other.config.replace("10.20.0.0/16/24", "10.99.0.0/16/24"));
     zone.apply_nad(&other);
-    other.config = "{".into();
+    other.configure("{");
     zone.apply_nad(&other);
     let mut thief = nad("ns1/mine", "cluster_udn_blue", "layer3", &[("network-id", "9")]);
-    thief.annotations.insert("k8s.ovn.org/network-name".into(), "ns1_mine".into());
+    thief.annotate("k8s.ovn.org/network-name", Some("ns1_mine"));
     zone.apply_nad(&thief);
     assert_eq!(format!("{:?}", zone.rendering(&network("cluster_udn_blue"))), before);
     let about_nads = |(subject, problem): (&Subject, &Problem)| match subject {
@@ -148,7 +130,7 @@ fn why_a_network_is_not_rendered() {
         (nad("ns1/x", "ns1_x", "localnet", &id("1")), Reason::Malformed),
     ];
     let mut unnamed = nad("ns1/x", "ns1_x", "layer3", &id("1"));
-    unnamed.annotations.remove("k8s.ovn.org/network-name");
+    unnamed.annotate("k8s.ovn.org/network-name", None);
     for (nad, expected) in table.into_iter().chain([(unnamed, Reason::NoId)]) {
         let mut zone = zone();
         zone.apply_nad(&nad);
@@ -193,7 +175,7 @@ fn networks_that_claim_the_same() {
     assert_eq!(reason(&zone, "cluster_udn_a.b"), None);
 
     let mut twin = of("c", "5");
-    twin.annotations.insert("k8s.ovn.org/network-id".into(), "4".into());
+    twin.annotate("k8s.ovn.org/network-id", Some("4"));
     zone.apply_nad(&twin);
     let clash = Some(Reason::NumberClash);
     assert_eq!(both(&zone, "cluster_udn_a.b", "cluster_udn_c"), (clash, clash));
@@ -251,7 +233,7 @@ fn pods_of_other_nodes() {
 fn pods_without_ports() {
     let mut zone = zone();
     let with_ports = pod("ns0/a", "n1", ON_BLUE);
-    let waiting = Pod { annotations: BTreeMap::new(), ..with_ports.clone() };
+    let waiting = Pod { networks: Ok(None), ..with_ports.clone() };
     let unscheduled = Pod { node: None, ..with_ports.clone() };
     let on_host = Pod { host_network: true, ..with_ports.clone() };
     let finished = Pod { finished: true, ..with_ports.clone() };
@@ -277,7 +259,7 @@ fn texts_that_cannot_be_read() {
     assert!(kept.local.as_ref().unwrap().unreadable.is_some());
 
     let mut broken = node("n1", 2);
-    broken.annotations.insert("k8s.ovn.org/node-id".into(), "two".into());
+    broken.annotate("k8s.ovn.org/node-id", Some("two"));
     assert!(zone.apply_node(&broken).is_empty());
     assert_eq!(zone.here().unwrap().id, NodeId::new(2).unwrap());
     let subjects: Vec<String> = zone.problems().keys().map(ToString::to_string).collect();
@@ -338,7 +320,7 @@ fn what_is_kept_of_a_connection() {
     let kept = connect("road", &pods_of("192.168.0.0/16"), &[&PLACES[..], &[("node-id", "7")]].concat());
     let text = serde_json::to_string(&kept).unwrap();
     assert_eq!(serde_json::from_str::<Connect>(&text).unwrap(), kept);
-    assert_eq!((kept.created, kept.deleting, kept.annotations.len()), (7, false, 4));
+    assert_eq!((kept.created, kept.deleting, kept.published.len()), (7, false, 4));
     let spec = kept.spec.unwrap();
     assert_eq!((spec.pods, spec.services, spec.subnets.len(), spec.hash.len()), (true, false, 1, 32));
     let broken = connect("road", &pods_of("192.168.0.1/16"), &PLACES);
@@ -398,7 +380,7 @@ fn a_use_of_one_is_a_use_of_all_that_are_connected() {
     assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Used);
     // Who is in a connection that cannot be read is not known: none of those that were is unused for certain.
     let mut broken = road;
-    broken.annotations.insert("k8s.ovn.org/network-subnets".into(), "{".into());
+    broken.annotate("k8s.ovn.org/network-subnets", Some("{"));
     let changes = zone.apply_connect(&broken);
     assert!(changes.iter().any(|change| *change == of_green), "{changes:?}");
     assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Unknown);

@@ -4,9 +4,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use causeway_types::{Cidr, NodeId};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde::{Deserialize, Serialize};
 
 /// The subnets that the cluster has taken, and what it can do.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ClusterConfig {
     /// Pod subnets of the default network.
     pub cluster_subnets: Vec<Cidr>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use causeway_types::{Cidr, ConnectName, ConnectSubnet, Family};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::Selector;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::addresses::{check_families, read_cidr};
@@ -19,7 +20,7 @@ use crate::schema::messages as say;
 const HASH_BYTES: usize = 16;
 
 /// A ClusterNetworkConnect, from either spelling.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Connect {
     /// Its name.
     pub name: ConnectName,
@@ -34,7 +35,7 @@ pub struct Connect {
 }
 
 /// One way of selecting networks.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Selection {
     /// ClusterUserDefinedNetworks, by their labels and their name.
     ClusterUserDefinedNetworks(Selector),

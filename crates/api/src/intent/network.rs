@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use causeway_types::{Cidr, Families, Family, NetworkName};
+use serde::{Deserialize, Serialize};
 
 use crate::crd::{NoOverlayRouting, OutboundSnat, Role, Topology};
 
@@ -12,7 +13,7 @@ pub const DEFAULT_HOST_PREFIX_V4: u8 = 24;
 pub const DEFAULT_HOST_PREFIX_V6: u8 = 64;
 
 /// A network, from whichever manifest.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Network {
     /// The network's name.
     pub name: NetworkName,
@@ -53,7 +54,7 @@ pub struct Network {
 }
 
 /// A pod subnet.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct PodSubnet {
     /// The subnet.
     pub cidr: Cidr,
@@ -82,7 +83,7 @@ impl std::fmt::Display for PodSubnet {
 }
 
 /// How packets travel between nodes.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Transport {
     /// Through tunnels.
     #[default]
@@ -99,7 +100,7 @@ pub enum Transport {
 }
 
 /// An EVPN transport.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Evpn {
     /// The tunnel end points.
     pub vtep: String,
@@ -110,7 +111,7 @@ pub struct Evpn {
 }
 
 /// One EVPN instance.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EvpnInstance {
     /// The VXLAN network identifier.
     pub vni: u32,

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Kinds of problems, as conditions name them.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum Reason {
     /// The spec breaks a rule of its custom resource definition.
     InvalidSpec,
@@ -55,7 +57,7 @@ impl Reason {
 }
 
 /// One problem.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Problem {
     /// The kind of problem.
     pub reason: Reason,

@@ -12,7 +12,7 @@ use crate::intent::{
 };
 
 /// What a NAD is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Attachment {
     /// A network of ours.
     Ours(Box<Network>),

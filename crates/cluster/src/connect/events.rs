@@ -4,26 +4,25 @@ use std::collections::BTreeSet;
 
 use crate::decision::{Cluster, Connect, Connections};
 use causeway_alloc::{ConnectRecord, KeyOwner};
-use causeway_api::crd::ClusterNetworkConnect;
 use causeway_api::intent;
+use causeway_record as record;
 use causeway_types::ConnectName;
-use kube_core::ResourceExt;
 
 use super::{ConnectState, connect_target};
 use crate::Manager;
 use crate::trouble::Trouble;
 
 impl Manager {
-    pub(crate) fn connect_applied(&mut self, object: ClusterNetworkConnect) {
-        let Ok(name) = ConnectName::new(object.name_any()) else { return };
+    pub(crate) fn connect_applied(&mut self, object: record::Connect) {
+        let name = object.name.clone();
         self.written_back(&connect_target(&name));
-        if self.connects.all.get(&name).is_some_and(|before| before.uid != object.uid().unwrap_or_default()) {
+        if self.connects.all.get(&name).is_some_and(|before| before.object.uid != object.uid) {
             self.connect_deleted(&name);
         }
         let before = self.connects.all.remove(&name);
-        let state = self.read_connect(&name, &object, before);
+        let state = self.read_connect(object, before);
         // A spec that cannot be read changes nothing: what was decided last stays.
-        let record = state.record.clone().filter(|_| state.unreadable.is_none() || state.deleting);
+        let record = state.record.clone().filter(|_| state.unreadable.is_none() || state.object.deleting);
         self.connects.all.insert(name.clone(), state);
         if self.connects.model.is_some() {
             if let Some(record) = record {
@@ -34,23 +33,19 @@ impl Manager {
     }
 
     /// What an object says, with what is known of it from before.
-    fn read_connect(
-        &self,
-        name: &ConnectName,
-        object: &ClusterNetworkConnect,
-        before: Option<ConnectState>,
-    ) -> ConnectState {
-        let mut state = ConnectState::new(object);
+    fn read_connect(&self, object: record::Connect, before: Option<ConnectState>) -> ConnectState {
         let known = before.as_ref().and_then(|before| before.record.as_ref());
-        let meant = intent::Connect::of(name, &object.spec).map_err(|problems| Trouble::from(&problems[..]));
-        match meant.and_then(|meant| Ok((self.connect_record(object, &meant, known)?, meant))) {
-            Ok((record, meant)) => (state.record, state.intent) = (Some(record), Some(meant)),
+        let meant = object.meant.as_ref().map_err(|problems| Trouble::from(&problems[..]));
+        let read = meant.and_then(|meant| self.connect_record(&object, meant, known));
+        let mut state = ConnectState::new(object);
+        match read {
+            Ok(record) => state.record = Some(record),
             Err(trouble) => {
                 state.record = known.cloned();
                 state.unreadable = Some(trouble);
             }
         }
-        if let Some(record) = state.record.as_mut().filter(|_| state.deleting) {
+        if let Some(record) = state.record.as_mut().filter(|_| state.object.deleting) {
             // Whoever goes lets go of its networks first.
             record.selections.clear();
         }
@@ -61,7 +56,7 @@ impl Manager {
             retired: before.retired,
             hash: before.hash,
             hash_since: before.hash_since,
-            sent: before.sent.filter(|(sent, done)| !*done && *sent != state.status),
+            sent: before.sent.filter(|(sent, done)| !*done && *sent != state.object.status),
             said_at: before.said_at,
             silent_at: before.silent_at,
             stuck: before.stuck,
@@ -72,11 +67,11 @@ impl Manager {
     /// Only what an object carries at first sight counts; later its annotations are the manager's own, on their way back.
     fn connect_record(
         &self,
-        object: &ClusterNetworkConnect,
+        object: &record::Connect,
         meant: &intent::Connect,
         known: Option<&Connect>,
     ) -> Result<Connect, Trouble> {
-        let written = Connect::of(object, self.config.connect_topology, ConnectRecord::default());
+        let written = Connect::of(object, meant, self.config.connect_topology, ConnectRecord::default());
         let Some(known) = known else {
             return written.map_err(|error| {
                 Trouble::new("InvalidAnnotation", format!("{error}; delete the object and create it anew"))

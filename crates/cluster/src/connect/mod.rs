@@ -1,6 +1,6 @@
 //! ClusterNetworkConnects: what each one is, what it was given, and how far zones are with it.
 //!
-//! Which networks are connected, and where they have their blocks, is decided in `causeway-model`; here that is fed with
+//! Which networks are connected, and where they have their blocks, is decided in `decision`; here that is fed with
 //! the cluster as it is, and what it answers is written. A number is written only after everything that was freed before
 //! is recorded, so that no zone ever meets it twice.
 
@@ -14,13 +14,10 @@ mod zones;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decision::{Connect, Connections};
-use causeway_api::annotations::{Annotation, ConnectRouterKey, keys};
+use causeway_api::annotations::{ConnectRouterKey, keys};
 use causeway_api::conditions::ACCEPTED;
-use causeway_api::crd::{ClusterNetworkConnect, ClusterNetworkConnectStatus, StatusType};
-use causeway_api::intent;
-use causeway_record::Regarding;
-use causeway_record::Texts;
-use causeway_record::{Kind, Target};
+use causeway_api::crd::{ClusterNetworkConnectStatus, StatusType};
+use causeway_record::{self as record, Kind, Regarding, Target};
 use causeway_types::{ConnectName, DatapathKey};
 
 use crate::trouble::Trouble;
@@ -57,15 +54,7 @@ impl Connects {
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct ConnectState {
-    uid: String,
-    generation: Option<i64>,
-    resource_version: Option<String>,
-    deleting: bool,
-    finalizers: Vec<String>,
-    /// Those of its annotations that the manager writes.
-    annotations: Texts,
-    /// What the spec means.
-    intent: Option<intent::Connect>,
+    object: record::Connect,
     /// What decisions are made from, as it was when it could last be read.
     record: Option<Connect>,
     /// Why it cannot be read now.
@@ -77,9 +66,8 @@ pub(crate) struct ConnectState {
     /// Whether its numbers are listed as freed.
     retired: bool,
     /// What zones report when they have rendered it as it is to be, and since when that is so.
-    hash: Option<u128>,
+    hash: Option<record::RenderedHash>,
     hash_since: i64,
-    status: ClusterNetworkConnectStatus,
     /// The status that was asked for last, and whether it is written.
     sent: Option<(ClusterNetworkConnectStatus, bool)>,
     /// When a status was last asked for.
@@ -91,17 +79,9 @@ pub(crate) struct ConnectState {
 }
 
 impl ConnectState {
-    fn new(object: &ClusterNetworkConnect) -> Self {
-        let meta = &object.metadata;
-        let ours = |key: &&str| Some(((*key).to_owned(), meta.annotations.as_ref()?.get(*key)?.clone()));
+    fn new(object: record::Connect) -> Self {
         Self {
-            uid: meta.uid.clone().unwrap_or_default(),
-            generation: meta.generation,
-            resource_version: meta.resource_version.clone(),
-            deleting: meta.deletion_timestamp.is_some(),
-            finalizers: meta.finalizers.clone().unwrap_or_default(),
-            annotations: keys::OF_CONNECT.iter().filter_map(ours).collect(),
-            intent: None,
+            object,
             record: None,
             unreadable: None,
             without_key: None,
@@ -109,7 +89,6 @@ impl ConnectState {
             retired: false,
             hash: None,
             hash_since: 0,
-            status: object.status.clone().unwrap_or_default(),
             sent: None,
             said_at: None,
             silent_at: None,
@@ -119,22 +98,21 @@ impl ConnectState {
 
     /// The tunnel key that it carries.
     pub(crate) fn key(&self) -> Option<DatapathKey> {
-        let text = self.annotations.get(ConnectRouterKey::KEY)?;
-        ConnectRouterKey::parse(text).ok().map(|ConnectRouterKey(key)| key)
+        self.object.router_key.as_ref().ok()?.map(|ConnectRouterKey(key)| key)
     }
 
     fn is_protected(&self) -> bool {
-        self.finalizers.iter().any(|finalizer| finalizer == keys::CONNECT_FINALIZER)
+        self.object.finalizers.iter().any(|finalizer| finalizer == keys::CONNECT_FINALIZER)
     }
 
     /// The finalizer goes only after the record is written, so a connection that is going without it has been recorded.
     fn is_retired(&self) -> bool {
-        self.retired || (self.deleting && !self.is_protected())
+        self.retired || (self.object.deleting && !self.is_protected())
     }
 
     /// What was said last.
     fn told(&self) -> &ClusterNetworkConnectStatus {
-        self.sent.as_ref().map_or(&self.status, |(sent, _)| sent)
+        self.sent.as_ref().map_or(&self.object.status, |(sent, _)| sent)
     }
 
     fn outcome(&self) -> (&'static str, &'static str) {
@@ -150,7 +128,7 @@ impl ConnectState {
 
     fn regarding(&self, name: &ConnectName) -> Regarding {
         let (api_version, kind) = Kind::ClusterNetworkConnect.api_version_and_kind();
-        Regarding { api_version, kind, namespace: None, name: name.to_string(), uid: self.uid.clone() }
+        Regarding { api_version, kind, namespace: None, name: name.to_string(), uid: self.object.uid.clone() }
     }
 }
 

@@ -55,7 +55,8 @@ impl Manager {
         let state = self.networks.all.get(name)?;
         let owner = state.owner.as_ref();
         let origin = owner.map_or(NetworkOrigin::Bare, |_| name.origin());
-        let labels = owner.and_then(|owner| self.owners.all.get(owner)).map(|owner| owner.labels.clone());
+        let labels =
+            owner.and_then(|owner| self.owners.all.get(owner)).map(|owner| owner.object.labels.clone());
         let cluster = &self.config.cluster;
         Some(Network::of(&state.intent, cluster, origin, Some(state.id), labels.unwrap_or_default()))
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_alloc::KeyOwner;
 use causeway_api::annotations::{Annotation, ConnectRouterKey, ConnectSlots, keys};
-use causeway_record::Texts;
 use causeway_record::{Action, Part, Priority, Request};
+use causeway_record::{RenderedHash, Texts};
 use causeway_types::{ConnectName, DatapathKey};
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ impl Manager {
             record.quarantined.iter().any(|(_, _, epoch)| *epoch == listed)
         };
         let going = |name: &&ConnectName| {
-            self.connects.all.get(*name).is_some_and(|state| state.deleting && !state.is_retired())
+            self.connects.all.get(*name).is_some_and(|state| state.object.deleting && !state.is_retired())
         };
         let freed: BTreeSet<ConnectName> = dirty.iter().filter(freed).cloned().collect();
         let going: BTreeSet<ConnectName> = dirty.iter().filter(going).cloned().collect();
@@ -74,8 +74,11 @@ impl Manager {
         let now_ms = self.now_ms;
         let Some(state) = self.connects.all.get_mut(name) else { return };
         state.waits = None;
-        let hash = wanted.as_ref().zip(state.intent.as_ref()).map(|(texts, meant)| meant.report_hash(texts));
-        let hash = hash.and_then(|hash| u128::from_str_radix(&hash, 16).ok());
+        let hash = wanted
+            .as_ref()
+            .zip(state.object.meant.as_ref().ok())
+            .map(|(texts, meant)| meant.report_hash(texts));
+        let hash = hash.and_then(|hash| RenderedHash::new(&hash));
         if state.hash != hash {
             (state.hash, state.hash_since) = (hash, now_ms);
         }
@@ -106,7 +109,7 @@ impl Manager {
             texts.insert(ConnectSlots::KEY.to_owned(), slots.text());
         }
         let blocks = model.annotation(name)?;
-        if !blocks.0.is_empty() || state.annotations.contains_key(keys::NETWORK_SUBNETS) {
+        if !blocks.0.is_empty() || state.object.published.contains_key(keys::NETWORK_SUBNETS) {
             texts.insert(keys::NETWORK_SUBNETS.to_owned(), blocks.text());
         }
         Some(texts)
@@ -135,23 +138,23 @@ impl Manager {
 /// What has to be merged into the object. The list of finalizers is written as a whole, so only over the version that was
 /// seen.
 fn patch(state: &ConnectState, wanted: &Texts) -> Option<Value> {
-    let differs = |(key, text): &(&String, &String)| state.annotations.get(*key) != Some(*text);
+    let differs = |(key, text): &(&String, &String)| state.object.published.get(*key) != Some(*text);
     let annotations: BTreeMap<&String, &String> = wanted.iter().filter(differs).collect();
-    let others = || state.finalizers.iter().filter(|finalizer| *finalizer != keys::CONNECT_FINALIZER);
-    let finalizers: Option<Vec<String>> = match (state.deleting, state.is_protected()) {
+    let others = || state.object.finalizers.iter().filter(|finalizer| *finalizer != keys::CONNECT_FINALIZER);
+    let finalizers: Option<Vec<String>> = match (state.object.deleting, state.is_protected()) {
         (true, true) => Some(others().cloned().collect()),
         (false, false) if !wanted.is_empty() => {
             Some(others().cloned().chain([keys::CONNECT_FINALIZER.to_owned()]).collect())
         }
         _ => None,
     };
-    let mut metadata = json!({"uid": state.uid});
+    let mut metadata = json!({"uid": state.object.uid});
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);
     }
     if let Some(finalizers) = &finalizers {
         metadata["finalizers"] = json!(finalizers);
-        metadata["resourceVersion"] = json!(state.resource_version);
+        metadata["resourceVersion"] = json!(state.object.version);
     }
     (finalizers.is_some() || !annotations.is_empty()).then(|| json!({"metadata": metadata}))
 }

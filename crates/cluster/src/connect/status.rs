@@ -79,7 +79,7 @@ impl Manager {
 
     /// Writes the status of a connection if it is not what the connection has.
     pub(crate) fn settle_connect_status(&mut self, name: &ConnectName) {
-        let Some(state) = self.connects.all.get(name).filter(|state| !state.deleting) else { return };
+        let Some(state) = self.connects.all.get(name).filter(|state| !state.object.deleting) else { return };
         if self.connects.model.is_none() {
             return;
         }
@@ -228,7 +228,7 @@ impl Manager {
         let complete = progress.is_complete();
         let unknown = self.zones.listed_since.is_none();
         let findings: Vec<Finding> = [accepted.clone()].into_iter().chain(progress.findings).collect();
-        let conditions = merge(&kept, &findings, state.generation, &now);
+        let conditions = merge(&kept, &findings, state.object.generation, &now);
         let failing = |condition: &Condition| {
             let zone = condition.type_ == ACCEPTED || condition.type_.starts_with(READY_IN_ZONE_PREFIX);
             zone && condition.status == "False"
@@ -240,7 +240,7 @@ impl Manager {
             false if unknown => base.status.filter(|status| *status == StatusType::Success),
             false => None,
         };
-        ClusterNetworkConnectStatus { status, conditions, observed_generation: state.generation }
+        ClusterNetworkConnectStatus { status, conditions, observed_generation: state.object.generation }
     }
 }
 

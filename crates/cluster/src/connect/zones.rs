@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_api::crd::{FailureSubject, ZoneReportSpec};
+use causeway_record::RenderedHash;
 use causeway_types::{ConnectName, NodeName};
 
 /// The reports of all zones, by connection.
 #[derive(Debug, Default)]
 pub(crate) struct Zones {
-    rendered: BTreeMap<ConnectName, BTreeMap<NodeName, u128>>,
+    rendered: BTreeMap<ConnectName, BTreeMap<NodeName, RenderedHash>>,
     failures: BTreeMap<ConnectName, BTreeMap<NodeName, String>>,
     /// Since when the reports are known to be complete; before that nobody is silent.
     pub(crate) listed_since: Option<i64>,
@@ -18,22 +18,13 @@ pub(crate) struct Zones {
 
 impl Zones {
     /// Takes a report, or the lack of one; the answer is which connections that concerns.
-    pub(crate) fn set(&mut self, node: &NodeName, report: &ZoneReportSpec) -> BTreeSet<ConnectName> {
-        let rendered = report.connects.iter().filter_map(|connect| {
-            let hash = u128::from_str_radix(&connect.hash, 16).ok()?;
-            Some((ConnectName::new(connect.name.clone()).ok()?, hash))
-        });
-        let mut failures: BTreeMap<ConnectName, String> = BTreeMap::new();
-        for failure in &report.failures {
-            if failure.subject == FailureSubject::ClusterNetworkConnect
-                && let Ok(name) = ConnectName::new(failure.name.clone())
-            {
-                let text = failures.entry(name).or_default();
-                let separator = if text.is_empty() { "" } else { "; " };
-                *text = format!("{text}{separator}{}", failure.message);
-            }
-        }
-        let mut touched = replace(&mut self.rendered, node, rendered.collect());
+    pub(crate) fn set(
+        &mut self,
+        node: &NodeName,
+        rendered: BTreeMap<ConnectName, RenderedHash>,
+        failures: BTreeMap<ConnectName, String>,
+    ) -> BTreeSet<ConnectName> {
+        let mut touched = replace(&mut self.rendered, node, rendered);
         touched.extend(replace(&mut self.failures, node, failures));
         touched
     }
@@ -52,7 +43,7 @@ impl Zones {
         Some((*self.live_since.get(node)?).max(self.listed_since?))
     }
 
-    pub(super) fn rendered(&self, connect: &ConnectName, node: &NodeName) -> Option<u128> {
+    pub(super) fn rendered(&self, connect: &ConnectName, node: &NodeName) -> Option<RenderedHash> {
         self.rendered.get(connect)?.get(node).copied()
     }
 

@@ -10,7 +10,7 @@ use causeway_types::{
     Cidr, ConnectName, ConnectOwner, ConnectTopology, Family, NamespaceName, NetworkId, NetworkName, NodeName,
 };
 
-use super::error::Result;
+use crate::error::Result;
 
 use super::check::{Clashes, Web, cluster_conflict};
 use super::input::{Cluster, Connect, Namespace, Network, NodeRecord};

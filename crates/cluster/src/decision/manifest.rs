@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use causeway_alloc::ConnectRecord;
-use causeway_api::annotations::{Annotation, ConnectBlocks, ConnectSlots};
-use causeway_api::crd::{ClusterNetworkConnect, Topology, Transport};
+use causeway_api::annotations::ConnectSlots;
+use causeway_api::crd::{Topology, Transport};
 use causeway_api::intent::{self, ClusterConfig};
-use causeway_types::{ConnectName, ConnectTopology, NetworkId, NetworkOrigin};
+use causeway_record as record;
+use causeway_types::{ConnectTopology, NetworkId, NetworkOrigin};
 
-use super::error::{Error, Result};
 use super::input::{Cluster, Connect, Network};
+use crate::error::{Error, Result};
 
 impl From<&ClusterConfig> for Cluster {
     fn from(config: &ClusterConfig) -> Self {
@@ -57,23 +58,23 @@ impl Network {
 impl Connect {
     /// What an object means and what its annotations hold; `topology` is for one that has none written yet,
     /// `record` is what was freed of it.
+    ///
+    /// # Errors
+    /// An annotation that cannot be read: nothing is decided before it can.
     pub fn of(
-        object: &ClusterNetworkConnect,
+        object: &record::Connect,
+        meant: &intent::Connect,
         topology: ConnectTopology,
         record: ConnectRecord,
     ) -> Result<Self> {
-        let name = ConnectName::new(object.metadata.name.clone().unwrap_or_default())?;
-        let intent = intent::Connect::of(&name, &object.spec).map_err(Error::Spec)?;
-        let created = object.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
-        let written = object.metadata.annotations.as_ref();
-        let blocks = read::<ConnectBlocks>(written)?.unwrap_or_default();
+        let blocks = written(&object.blocks)?.cloned().unwrap_or_default();
         Ok(Self {
-            name,
-            created,
-            selections: intent.selections,
-            subnets: intent.subnets,
-            topology: read(written)?.unwrap_or(topology),
-            slots: read::<ConnectSlots>(written)?.map(ConnectSlots::get),
+            name: object.name.clone(),
+            created: object.created,
+            selections: meant.selections.clone(),
+            subnets: meant.subnets.clone(),
+            topology: written(&object.topology)?.copied().unwrap_or(topology),
+            slots: written(&object.slots)?.copied().map(ConnectSlots::get),
             blocks: blocks
                 .0
                 .into_iter()
@@ -84,7 +85,6 @@ impl Connect {
     }
 }
 
-fn read<A: Annotation>(written: Option<&BTreeMap<String, String>>) -> Result<Option<A>> {
-    let text = written.and_then(|annotations| annotations.get(A::KEY));
-    Ok(text.map(|text| A::parse(text)).transpose()?)
+fn written<T>(read: &record::Read<T>) -> Result<Option<&T>> {
+    read.as_ref().map(Option::as_ref).map_err(|problem| Error::Annotation(problem.clone()))
 }

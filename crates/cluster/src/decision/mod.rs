@@ -8,7 +8,6 @@
 
 mod check;
 mod engine;
-mod error;
 mod input;
 mod manifest;
 mod ports;
@@ -19,6 +18,5 @@ mod settle;
 mod tests;
 
 pub use engine::{Connections, Dirty};
-pub use error::{Error, Result};
 pub use input::{Cluster, Connect, Namespace, Network, NodeRecord};
 pub use reason::{Acceptance, LeftOut, Reason};

@@ -4,18 +4,16 @@
 //! with a primary user-defined network the manager keeps one with the addresses that count there. Owns which slices are
 //! mirrored and what their mirrors say. Never reads or writes what a service is, and never touches a slice that is no mirror.
 
-mod record;
+mod kept;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_record::Event;
-use causeway_record::ObjectKey;
-use causeway_record::{Kind, Target};
+use causeway_record::{EndpointSlice, Event, Kind, ObjectKey, Target};
 use causeway_types::NamespaceName;
 use sha2::{Digest as _, Sha256};
 
-pub use record::{Content, Endpoint, EndpointSlice, Mirror, Source};
+use kept::{Content, Kept};
 
 use crate::Manager;
 
@@ -28,7 +26,7 @@ const LONGEST_NAME: usize = 253;
 pub(crate) struct Mirrors {
     /// Whether slices have been listed: before that no mirror is written or deleted.
     pub(crate) listed: bool,
-    all: BTreeMap<ObjectKey, EndpointSlice>,
+    all: BTreeMap<ObjectKey, Kept>,
     /// Slices by the pods behind their endpoints.
     by_pod: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Slices by what their mirrors are called.
@@ -64,7 +62,7 @@ impl Mirrors {
         [key.clone()].into_iter().chain(self.expected.get(key).cloned()).chain(named).collect()
     }
 
-    fn index(&mut self, slice: &EndpointSlice, add: bool) {
+    fn index(&mut self, slice: &Kept, add: bool) {
         let key = &slice.key;
         match &slice.content {
             Content::Source(source) => {
@@ -88,7 +86,7 @@ impl Mirrors {
 }
 
 /// The slice that a mirror says to mirror; what no slice is called stands for one that says nothing.
-fn named_by(slice: &EndpointSlice) -> Option<ObjectKey> {
+fn named_by(slice: &Kept) -> Option<ObjectKey> {
     let Content::Mirror(mirror) = &slice.content else { return None };
     Some(ObjectKey { namespace: slice.key.namespace.clone(), name: mirror.source.clone() })
 }
@@ -126,7 +124,8 @@ impl Manager {
     }
 
     pub(crate) fn slice_applied(&mut self, slice: EndpointSlice) {
-        self.slice_deleted(&slice.key.clone());
+        let slice = Kept::from(slice);
+        self.slice_deleted(&slice.key);
         let key = slice.key.clone();
         self.mirrors.index(&slice, true);
         self.mirrors.all.insert(key.clone(), slice);

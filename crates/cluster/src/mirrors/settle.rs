@@ -4,14 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use causeway_api::annotations::keys;
-use causeway_record::ObjectKey;
-use causeway_record::Regarding;
-use causeway_record::{Action, Part, Priority, Request};
+use causeway_record::{Action, Endpoint, ObjectKey, Part, Priority, Regarding, Request};
 use causeway_types::{Family, NamespaceName, NetworkName};
 use serde_json::{Value, json};
 
-use super::record::{LABELS, Shape};
-use super::{Content, Endpoint, EndpointSlice, Source, mirror_key, slice_target};
+use super::kept::{Content, Kept, LABELS, Shape, Source};
+use super::{mirror_key, slice_target};
 use crate::Manager;
 
 /// The one part of a mirror that is written: all of it.
@@ -110,7 +108,7 @@ impl Manager {
         // A slice that is going serves nobody any more; and if its owner is gone, a mirror would be collected again and again.
         let slice = self.mirrors.all.get(key).filter(|slice| !slice.deleting);
         match (slice, primary) {
-            (Some(EndpointSlice { key, content: Content::Source(source), .. }), Some((_, network))) => {
+            (Some(Kept { key, content: Content::Source(source), .. }), Some((_, network))) => {
                 Wanted::Mirror(self.shape(key, source, network))
             }
             _ => Wanted::Absent,
@@ -142,8 +140,7 @@ impl Manager {
         let Some((pod, reference)) = endpoint.pod(namespace) else { return Some(Cow::Borrowed(endpoint)) };
         let state = self.pods.all.get(&pod)?;
         // Another pod may have the name by now, and what a finished pod had may be somebody else's.
-        let same = reference.uid.as_deref().is_none_or(|uid| uid == state.record.uid);
-        if !same || state.record.finished {
+        if !reference.means(&state.record.uid) || state.record.finished {
             return None;
         }
         if state.record.host_network {
@@ -188,7 +185,7 @@ impl Manager {
     }
 }
 
-fn delete(slice: &EndpointSlice) -> Action {
+fn delete(slice: &Kept) -> Action {
     Action::Delete { uid: slice.uid.clone() }
 }
 
@@ -205,7 +202,7 @@ fn content(shape: &Shape) -> Value {
     })
 }
 
-fn patch(slice: &EndpointSlice, shape: &Shape) -> Value {
+fn patch(slice: &Kept, shape: &Shape) -> Value {
     let mut body = content(shape);
     body["metadata"]["uid"] = slice.uid.clone().into();
     body

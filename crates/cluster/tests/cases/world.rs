@@ -539,7 +539,7 @@ pub(crate) fn synced(reuse: Reuse) -> Vec<Input> {
         Input::ClusterUserDefinedNetwork(Event::Synced),
         Input::ClusterNetworkConnect(Event::Synced),
         Input::ZoneReport(Event::Synced),
-        Input::Memory(Box::new(reuse)),
+        Input::FreedNumbers(Box::new(reuse)),
     ]
 }
 

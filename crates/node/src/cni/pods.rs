@@ -3,9 +3,9 @@
 //! Telling is quick and never waits; whoever waits for a pod is woken by events about that pod, and by changes of
 //! networks, which are few.
 
-use causeway_api::annotations::{Attachment, PodNetworks, keys};
+use causeway_api::annotations::{Attachment, PodNetworks};
 use causeway_api::crd::{Role, Topology};
-use causeway_record::{ObjectKey, Pod, annotation};
+use causeway_record::{ObjectKey, Pod};
 use causeway_types::{Cidr, NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,11 +40,7 @@ pub(super) struct PodFacts {
 
 impl PodFacts {
     fn of(pod: &Pod) -> PodFacts {
-        PodFacts {
-            uid: pod.uid.clone(),
-            static_uid: pod.annotations.get(keys::STATIC_POD).cloned(),
-            networks: annotation::<PodNetworks>(&pod.annotations).map_err(|e| e.to_string()),
-        }
+        PodFacts { uid: pod.uid.clone(), static_uid: pod.static_pod.clone(), networks: pod.networks.clone() }
     }
 
     /// Whether the kubelet means this pod. One that tells no UID means whichever is there.

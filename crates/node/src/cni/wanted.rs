@@ -247,16 +247,10 @@ mod tests {
 
     fn pod(entries: &[String]) -> Pod {
         let text = format!("{{{}}}", [&[DEFAULT.to_owned()], entries].concat().join(","));
-        Pod {
-            key: ObjectKey { namespace: NamespaceName::new("ns1").unwrap(), name: "web".into() },
-            uid: "u".into(),
-            created: 0,
-            node: Some(NodeName::new("n1").unwrap()),
-            host_network: false,
-            finished: false,
-            deleting: false,
-            annotations: [(keys::POD_NETWORKS.to_owned(), text)].into(),
-        }
+        let key = ObjectKey { namespace: NamespaceName::new("ns1").unwrap(), name: "web".into() };
+        let mut pod = Pod { node: Some(NodeName::new("n1").unwrap()), ..Pod::new(key, "u") };
+        pod.annotate(keys::POD_NETWORKS, Some(&text));
+        pod
     }
 
     fn view() -> Pods {

@@ -36,7 +36,7 @@ fn write<A: Annotation>(texts: &mut Texts, value: &A) {
 pub(super) fn patch(node: &Node, wanted: &Texts) -> Option<Value> {
     let missing: Texts = wanted
         .iter()
-        .filter(|(key, text)| node.annotations.get(*key) != Some(text))
+        .filter(|(key, text)| node.published.get(*key) != Some(text))
         .map(|(key, text)| (key.clone(), text.clone()))
         .collect();
     (!missing.is_empty()).then(|| json!({"metadata": {"uid": node.uid, "annotations": missing}}))
@@ -47,7 +47,9 @@ mod tests {
     use super::*;
 
     fn node(annotations: Texts) -> Node {
-        Node { name: "n1".parse().unwrap(), uid: "u".into(), created: 0, annotations, live: true }
+        let mut node = Node { uid: "u".into(), ..Node::new("n1".parse().unwrap()) };
+        annotations.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
+        node
     }
 
     #[test]

@@ -4,22 +4,16 @@
 use std::collections::BTreeSet;
 
 use causeway_alloc::Reuse;
-use causeway_api::install::FREED_NUMBERS_KEY;
+use causeway_record::FreedNumbers;
 use causeway_types::ConnectName;
 use causeway_zone::{ConnectInfo, Connecting, Place, Zone};
-use k8s_openapi::api::core::v1::ConfigMap;
 use tracing::warn;
 
 /// The record as the cluster manager has written it; nothing while it cannot be read.
-pub(super) fn read(object: &ConfigMap) -> Option<Reuse> {
-    let text = object.data.as_ref()?.get(FREED_NUMBERS_KEY)?;
-    match serde_json::from_str(text) {
-        Ok(reuse) => Some(reuse),
-        Err(error) => {
-            warn!(%error, "the record of freed numbers cannot be read; no number is said to be gone");
-            None
-        }
-    }
+pub(super) fn read(record: FreedNumbers) -> Option<Reuse> {
+    let unreadable =
+        |error| warn!(error, "the record of freed numbers cannot be read; no number is said to be gone");
+    record.numbers.map_err(unreadable).ok().flatten()
 }
 
 /// Numbers that this zone plans with.

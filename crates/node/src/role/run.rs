@@ -15,8 +15,8 @@ use causeway_ovsdb_client::ovsdb::RowRef;
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_plan::{Dirty, own_ports};
 use causeway_record::{
-    Action, Connect, Ended, EndpointSlice, Event, Kind, Nad, Namespace, Node, Outcome, Part, Pod, Priority,
-    Request, Service, Target, Watched,
+    Action, Connect, Ended, EndpointSlice, Event, FreedNumbers, Kind, Nad, Namespace, Node, Outcome, Part,
+    Pod, Priority, Request, Service, Target, Watched,
 };
 use causeway_runtime::watch as watches;
 use causeway_runtime::watch::{Lists, Selection, everywhere};
@@ -116,7 +116,7 @@ fn start_freed(client: &Client, sender: &mpsc::Sender<Message>, namespace: &str)
         Selection { lists: Lists::Latest, fields: Some(format!("metadata.name={FREED_NUMBERS}")) };
     let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
     let wrap = |event| Message::Input(Input::Freed(Box::new(event)));
-    tokio::spawn(watches::watch::<ConfigMap, _>(api, selection, sender.clone(), wrap));
+    tokio::spawn(watches::watch::<FreedNumbers, _>(api, selection, sender.clone(), wrap));
 }
 
 fn start_watch<T: Watched>(

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use causeway_alloc::Reuse;
 use causeway_record::Event;
-use causeway_record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
+use causeway_record::{Connect, EndpointSlice, FreedNumbers, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
 use causeway_zone::{Changes, Zone, ZoneConfig};
-use k8s_openapi::api::core::v1::ConfigMap;
 use tracing::warn;
 
 use super::freed;
@@ -22,7 +21,7 @@ pub(super) enum Input {
     Connect(Box<Event<Connect, ConnectName>>),
     Service(Box<Event<Service, ObjectKey>>),
     EndpointSlice(Event<EndpointSlice, ObjectKey>),
-    Freed(Box<Event<ConfigMap, ObjectKey>>),
+    Freed(Box<Event<FreedNumbers, ObjectKey>>),
 }
 
 /// The kinds that must have listed before anything is written.
@@ -116,9 +115,9 @@ impl State {
         }
     }
 
-    fn freed(&mut self, event: Event<ConfigMap, ObjectKey>) {
+    fn freed(&mut self, event: Event<FreedNumbers, ObjectKey>) {
         match event {
-            Event::Applied(object) => self.freed = freed::read(&object),
+            Event::Applied(object) => self.freed = freed::read(object),
             // A cluster in which nothing was ever freed has no record.
             Event::Synced if self.freed.is_none() => self.freed = Some(Reuse::default()),
             Event::Synced => {}

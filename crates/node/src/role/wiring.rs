@@ -77,10 +77,9 @@ impl Wiring {
 
     /// A definition counts once the cluster manager has numbered it.
     fn nad(&self, nad: &Nad) {
-        let numbered = nad.annotations.contains_key(keys::NETWORK_ID);
-        match (nad::read(&nad.key.to_string(), Some(&nad.config)), attachment(&nad.key)) {
-            (nad::Attachment::Ours(network), Some(attachment)) if numbered => {
-                self.pods.apply_network(&attachment, self.facts(&network));
+        match (&nad.attachment, attachment(&nad.key)) {
+            (nad::Attachment::Ours(network), Some(attachment)) if nad.is_numbered() => {
+                self.pods.apply_network(&attachment, self.facts(network));
             }
             _ => self.forget(&nad.key),
         }

@@ -185,7 +185,7 @@ impl Node {
             pod.key.namespace,
             pod.key.name,
             sandbox.id,
-            pod.annotations.get("kubernetes.io/config.mirror").unwrap_or(&pod.uid)
+            pod.static_pod.as_ref().unwrap_or(&pod.uid)
         );
         let env = [
             ("CNI_COMMAND", command),
@@ -228,17 +228,10 @@ pub fn nad(key: &str) -> Attachment {
 
 /// A pod on this node with this annotation of networks.
 pub fn pod(name: &str, networks: Option<Value>) -> Pod {
-    let annotations = networks.map(|n| ("k8s.ovn.org/pod-networks".to_owned(), n.to_string()));
-    Pod {
-        key: ObjectKey { namespace: NamespaceName::new("ns1").unwrap(), name: name.into() },
-        uid: format!("uid-of-{name}"),
-        created: 0,
-        node: Some(NodeName::new("n1").unwrap()),
-        host_network: false,
-        finished: false,
-        deleting: false,
-        annotations: annotations.into_iter().collect(),
-    }
+    let key = ObjectKey { namespace: NamespaceName::new("ns1").unwrap(), name: name.into() };
+    let mut pod = Pod { node: Some(NodeName::new("n1").unwrap()), ..Pod::new(key, format!("uid-of-{name}")) };
+    pod.annotate("k8s.ovn.org/pod-networks", networks.map(|networks| networks.to_string()).as_deref());
+    pod
 }
 
 /// The annotation of an ordinary pod, on the default network alone.

@@ -6,17 +6,15 @@ pub mod ledger;
 pub mod northd;
 pub mod server;
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use causeway_api::intent::ClusterConfig;
 use causeway_ovn::{Plan, Planned, Planner};
 use causeway_plan::Dirty;
 use causeway_record::{
-    Connect, Endpoint, EndpointPort, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Protocol, Service,
-    ServicePort,
+    Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Protocol, Service, ServicePort, Watched,
 };
-use causeway_types::{Cidr, ConnectName, ConnectSubnet, Family, NodeId, NodeName};
+use causeway_types::{Cidr, ConnectName, ConnectSubnet, NodeId, NodeName};
 use causeway_zone::{Changes, DefaultService, Zone, ZoneConfig};
 use serde_json::{Value, json};
 
@@ -57,32 +55,21 @@ pub fn key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey { namespace: namespace.parse().unwrap(), name: name.into() }
 }
 
-fn texts(pairs: &[(&str, String)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
-}
-
 /// A node with an id, the chassis `c-<id - 1>` and the address `172.18.0.<id>`.
 pub fn node(name: &str, id: u32) -> Node {
-    Node {
-        name: node_name(name),
-        uid: format!("node-{name}"),
-        created: 0,
-        annotations: texts(&[
-            ("k8s.ovn.org/node-id", id.to_string()),
-            ("k8s.ovn.org/node-chassis-id", format!("c-{}", id - 1)),
-            ("k8s.ovn.org/node-encap-ips", format!("[\"172.18.{}.{}\"]", id / 256, id % 256)),
-        ]),
-        live: true,
-    }
+    let node = Node { uid: format!("node-{name}"), ..Node::new(node_name(name)) };
+    let node = annotate(node, "node-id", &id.to_string());
+    let node = annotate(node, "node-chassis-id", &format!("c-{}", id - 1));
+    annotate(node, "node-encap-ips", &format!("[\"172.18.{}.{}\"]", id / 256, id % 256))
 }
 
 pub fn annotate(mut node: Node, key: &str, text: &str) -> Node {
-    node.annotations.insert(format!("k8s.ovn.org/{key}"), text.into());
+    node.annotate(&format!("k8s.ovn.org/{key}"), Some(text));
     node
 }
 
 pub fn without(mut node: Node, key: &str) -> Node {
-    node.annotations.remove(&format!("k8s.ovn.org/{key}"));
+    node.annotate(&format!("k8s.ovn.org/{key}"), None);
     node
 }
 
@@ -111,17 +98,11 @@ pub fn nad(nad: &str, network: &str, id: u32, config: Value) -> Nad {
     if fields["topology"] == "layer2" {
         annotations.push(("k8s.ovn.org/tunnel-keys", format!("[{},{}]", 16_711_683 + id, 16_720_000 + id)));
     }
-    Nad {
-        key: key(namespace, name),
-        uid: format!("nad-{nad}"),
-        created: i64::from(id),
-        deleting: false,
-        labels: BTreeMap::new(),
-        annotations: texts(&annotations),
-        finalizers: Vec::new(),
-        controller: None,
-        config: fields.to_string(),
-    }
+    let mut record =
+        Nad { uid: format!("nad-{nad}"), created: i64::from(id), ..Nad::new(key(namespace, name)) };
+    annotations.iter().for_each(|(key, text)| record.annotate(key, Some(text)));
+    record.configure(fields.to_string());
+    record
 }
 
 /// The layer3 network `blue`, id 1, in namespace `ns1`.
@@ -135,7 +116,7 @@ pub fn green(ip: Ip) -> Nad {
     let subnets = ip.pick("203.203.0.0/16", "2010:100:200::/60").join(",");
     let mut green =
         nad("ns2/green", "cluster_udn_green", 5, json!({"topology": "layer2", "subnets": subnets}));
-    green.annotations.insert("k8s.ovn.org/tunnel-keys".into(), "[16711688,16715780]".into());
+    green.annotate("k8s.ovn.org/tunnel-keys", Some("[16711688,16715780]"));
     green
 }
 
@@ -194,11 +175,7 @@ pub fn connect(name: &str, topology: &str, ip: Ip, owners: &[&str]) -> Connect {
 
 /// The connection with another annotation.
 pub fn with_annotation(mut connect: Connect, key: &str, text: Option<&str>) -> Connect {
-    let key = format!("k8s.ovn.org/{key}");
-    match text {
-        Some(text) => drop(connect.annotations.insert(key, text.into())),
-        None => drop(connect.annotations.remove(&key)),
-    }
+    connect.annotate(&format!("k8s.ovn.org/{key}"), text);
     connect
 }
 
@@ -212,8 +189,9 @@ pub fn granting(mut connect: Connect, pods: bool, services: bool) -> Connect {
 /// A connection of its own addresses and key, beside one by [`connect`].
 pub fn second(mut connect: Connect) -> Connect {
     let moved = [("16715790", "16715791"), ("192.168", "192.169"), ("fd01", "fd02")];
-    for text in connect.annotations.values_mut() {
-        *text = moved.iter().fold(text.clone(), |text, (from, to)| text.replace(from, to));
+    for (key, text) in connect.published.clone() {
+        let text = moved.iter().fold(text, |text, (from, to)| text.replace(from, to));
+        connect.annotate(&key, Some(&text));
     }
     connect.spec.as_mut().unwrap().subnets = vec![
         ConnectSubnet::new("192.169.0.0/16".parse().unwrap(), 24).unwrap(),
@@ -243,16 +221,7 @@ pub fn numbered(id: u32, topology: &str) -> Nad {
 /// A pod without networks.
 pub fn bare_pod(pod: &str, node: &str) -> Pod {
     let (namespace, name) = pod.split_once('/').unwrap();
-    Pod {
-        key: key(namespace, name),
-        uid: format!("uid-{name}"),
-        created: 0,
-        node: Some(node_name(node)),
-        host_network: false,
-        finished: false,
-        deleting: false,
-        annotations: BTreeMap::new(),
-    }
+    Pod { node: Some(node_name(node)), ..Pod::new(key(namespace, name), format!("uid-{name}")) }
 }
 
 /// A pod with these networks: attachment, role, addresses, tunnel id.
@@ -269,7 +238,7 @@ pub fn pod(pod: &str, node: &str, networks: &[(&str, &str, &[&str], Option<u32>)
         entries.insert((*attachment).to_owned(), entry);
     }
     let mut pod = bare_pod(pod, node);
-    pod.annotations.insert("k8s.ovn.org/pod-networks".into(), Value::Object(entries).to_string());
+    pod.annotate("k8s.ovn.org/pod-networks", Some(&Value::Object(entries).to_string()));
     pod
 }
 
@@ -431,24 +400,25 @@ pub fn slice(slice: &str, service: &str, network: Option<&str>, endpoints: &[&st
     let (namespace, name) = slice.split_once('/').unwrap();
     let endpoint = |text: &&str| {
         let (address, node) = text.split_once('@').unwrap();
-        Endpoint {
-            addresses: vec![address.parse().unwrap()],
-            ready: true,
-            serving: true,
-            terminating: false,
-            node: Some(node_name(node)),
-        }
+        let conditions = json!({"ready": true, "serving": true, "terminating": false});
+        json!({"addresses": [address], "conditions": conditions, "nodeName": node})
     };
-    let endpoints: Vec<Endpoint> = endpoints.iter().map(endpoint).collect();
-    let first = endpoints.first().map_or(Family::Ipv4, |one| Family::of(&one.addresses[0]));
-    EndpointSlice {
-        key: key(namespace, name),
-        service: Some(service.into()),
-        mirror: network.map(|name| name.parse().unwrap()),
-        family: first,
-        ports: vec![EndpointPort { name: "".into(), protocol: Protocol::Tcp, port: 8080 }],
-        endpoints,
-    }
+    let is_ipv6 = endpoints.first().is_some_and(|text| text.contains(':'));
+    let labels = match network {
+        Some(_) => {
+            json!({"endpointslice.kubernetes.io/managed-by": "endpointslice-mirror-controller.k8s.ovn.org",
+                          "k8s.ovn.org/service-name": service})
+        }
+        None => json!({"kubernetes.io/service-name": service}),
+    };
+    let object = json!({
+        "metadata": {"namespace": namespace, "name": name, "labels": labels,
+                     "annotations": {"k8s.ovn.org/endpointslice-network": network.unwrap_or_default()}},
+        "addressType": if is_ipv6 { "IPv6" } else { "IPv4" },
+        "ports": [{"name": "", "protocol": "TCP", "port": 8080}],
+        "endpoints": endpoints.iter().map(endpoint).collect::<Vec<_>>(),
+    });
+    EndpointSlice::trim(serde_json::from_value(object).unwrap(), key(namespace, name))
 }
 
 /// Services of the default network and of the three coloured ones: `web` with targets on both nodes, `agent` with targets

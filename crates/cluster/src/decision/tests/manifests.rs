@@ -4,7 +4,7 @@ use causeway_api::annotations::Annotation;
 use causeway_api::intent::{self, ClusterConfig, Manifest};
 
 use super::*;
-use crate::decision::Error;
+use crate::Error;
 
 /// The connection of the specification, as printed there.
 const SAMPLE: &str = r#"
@@ -50,8 +50,14 @@ fn object(annotations: &[(&str, &str)]) -> causeway_api::crd::ClusterNetworkConn
     *object
 }
 
+fn read(object: causeway_api::crd::ClusterNetworkConnect) -> crate::Result<Connect> {
+    let object = causeway_record::Connect::of(name("colored-enterprise"), object);
+    let meant = object.meant.as_ref().unwrap();
+    Connect::of(&object, meant, ConnectTopology::Transit, ConnectRecord::default())
+}
+
 fn sample(annotations: &[(&str, &str)]) -> Connect {
-    Connect::of(&object(annotations), ConnectTopology::Transit, ConnectRecord::default()).unwrap()
+    read(object(annotations)).unwrap()
 }
 
 fn colours() -> (Vec<Network>, Vec<Namespace>) {
@@ -95,7 +101,7 @@ fn annotations_are_read_back() {
 #[test]
 fn a_malformed_annotation_is_an_error() {
     let object = object(&[("k8s.ovn.org/network-subnets", "{")]);
-    let error = Connect::of(&object, ConnectTopology::Transit, ConnectRecord::default()).unwrap_err();
+    let error = read(object).unwrap_err();
     assert!(matches!(error, Error::Annotation(_)));
     assert!(error.to_string().starts_with("annotation k8s.ovn.org/network-subnets is malformed"), "{error}");
 }

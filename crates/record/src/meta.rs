@@ -1,0 +1,97 @@
+//! What all objects have: names, ages, labels. And namespaces, of which nothing else is kept.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use causeway_types::NamespaceName;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::{ApiResource, Object};
+use serde::{Deserialize, Serialize};
+
+use crate::Watched;
+
+/// Texts by key: labels or annotations.
+pub type Texts = BTreeMap<String, String>;
+
+/// Nothing is read of this part of the object.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Unread {}
+
+/// `namespace/name` of an object in a namespace.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct ObjectKey {
+    /// The namespace.
+    pub namespace: NamespaceName,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A namespace.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Namespace {
+    /// What it is called.
+    pub name: NamespaceName,
+    /// All its labels: selectors look at any of them.
+    pub labels: Texts,
+    /// Whether it is going.
+    pub deleting: bool,
+}
+
+/// When the object was created, in seconds since 1970.
+pub(crate) fn created(meta: &ObjectMeta) -> i64 {
+    meta.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second())
+}
+
+pub(crate) fn uid(meta: &ObjectMeta) -> String {
+    meta.uid.clone().unwrap_or_default()
+}
+
+pub(crate) fn object_key(meta: &ObjectMeta) -> Option<ObjectKey> {
+    let namespace = NamespaceName::new(meta.namespace.clone()?).ok()?;
+    Some(ObjectKey { namespace, name: meta.name.clone()? })
+}
+
+/// The texts with these keys.
+pub(crate) fn only(texts: Option<Texts>, keys: &[&str]) -> Texts {
+    texts.unwrap_or_default().into_iter().filter(|(key, _)| keys.contains(&key.as_str())).collect()
+}
+
+impl Watched for Namespace {
+    type Object = Object<Option<Unread>, Unread>;
+    type Key = NamespaceName;
+    const KIND: &'static str = "namespaces";
+
+    fn kind() -> ApiResource {
+        ApiResource::erase::<core::Namespace>(&())
+    }
+
+    fn key(object: &Self::Object) -> Option<NamespaceName> {
+        NamespaceName::new(object.metadata.name.clone()?).ok()
+    }
+
+    fn trim(object: Self::Object, name: NamespaceName) -> Self {
+        let deleting = object.metadata.deletion_timestamp.is_some();
+        Self { name, labels: object.metadata.labels.unwrap_or_default(), deleting }
+    }
+}
+
+/// An object as the API server has it, trimmed as a watch does.
+#[cfg(test)]
+pub(crate) fn trimmed<T: Watched>(value: serde_json::Value) -> T {
+    let object: T::Object = serde_json::from_value(value).unwrap();
+    let key = T::key(&object).unwrap();
+    T::trim(object, key)
+}
+
+/// The record, written down and read again.
+#[cfg(test)]
+pub(crate) fn replayed<T: Serialize + serde::de::DeserializeOwned>(record: &T) -> T {
+    serde_json::from_str(&serde_json::to_string(record).unwrap()).unwrap()
+}

@@ -1,0 +1,172 @@
+//! Nodes: the facts of their annotations, and the texts that roles compare with what they would write.
+
+use causeway_api::annotations::{
+    Annotation, ChassisId, EncapIps, GatewayConfig, GatewayMtuSupport, Layer2TopologyVersion, keys,
+};
+use causeway_types::{NodeId, NodeName};
+use k8s_openapi::api::core::v1 as core;
+use kube_core::{ApiResource, Object};
+use serde::{Deserialize, Serialize};
+
+use crate::meta::{Unread, created, uid};
+use crate::read::read;
+use crate::{Read, Texts, Watched};
+
+/// A node.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(from = "Plain")]
+pub struct Node {
+    /// What it is called.
+    pub name: NodeName,
+    /// Tells it from another node of the same name.
+    pub uid: String,
+    /// When it was created, in seconds since 1970.
+    pub created: i64,
+    /// Whether its kubelet is heard of: the condition `Ready` is not `Unknown`.
+    pub live: bool,
+    /// The texts of annotations that a role writes on nodes, for comparing.
+    pub published: Texts,
+    /// The node's number.
+    #[serde(skip_serializing)]
+    pub id: Read<NodeId>,
+    /// The name of its chassis.
+    #[serde(skip_serializing)]
+    pub chassis: Read<ChassisId>,
+    /// Addresses of its tunnel end points.
+    #[serde(skip_serializing)]
+    pub encaps: Read<EncapIps>,
+    /// Which layer2 topology it has.
+    #[serde(skip_serializing)]
+    pub layer2: Read<Layer2TopologyVersion>,
+    /// How traffic leaves it.
+    #[serde(skip_serializing)]
+    pub gateway: Read<GatewayConfig>,
+    /// Whether its OVN checks packets against the gateway's MTU.
+    #[serde(skip_serializing)]
+    pub gateway_mtu: Read<GatewayMtuSupport>,
+}
+
+/// A node as it is written down: the rest follows from the texts.
+#[derive(Deserialize)]
+struct Plain {
+    name: NodeName,
+    uid: String,
+    created: i64,
+    live: bool,
+    published: Texts,
+}
+
+impl From<Plain> for Node {
+    fn from(plain: Plain) -> Self {
+        let mut node =
+            Self { uid: plain.uid, created: plain.created, live: plain.live, ..Self::new(plain.name) };
+        plain.published.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
+        node
+    }
+}
+
+impl Node {
+    /// A node that is heard of and says nothing.
+    pub fn new(name: NodeName) -> Self {
+        Self {
+            name,
+            uid: String::new(),
+            created: 0,
+            live: true,
+            published: Texts::new(),
+            id: Ok(None),
+            chassis: Ok(None),
+            encaps: Ok(None),
+            layer2: Ok(None),
+            gateway: Ok(None),
+            gateway_mtu: Ok(None),
+        }
+    }
+
+    /// Takes an annotation in, or out. Those that nobody reads leave no trace.
+    pub fn annotate(&mut self, key: &str, text: Option<&str>) {
+        if !keys::BY_NODE.contains(&key) && !keys::BY_CLUSTER_MANAGER.contains(&key) {
+            return;
+        }
+        match text {
+            Some(text) => drop(self.published.insert(key.to_owned(), text.to_owned())),
+            None => drop(self.published.remove(key)),
+        }
+        match key {
+            NodeId::KEY => self.id = read(text),
+            ChassisId::KEY => self.chassis = read(text),
+            EncapIps::KEY => self.encaps = read(text),
+            Layer2TopologyVersion::KEY => self.layer2 = read(text),
+            GatewayConfig::KEY => self.gateway = read(text),
+            GatewayMtuSupport::KEY => self.gateway_mtu = read(text),
+            _ => {}
+        }
+    }
+}
+
+/// What is read of a node's status.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    conditions: Vec<NodeCondition>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NodeCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+impl Watched for Node {
+    type Object = Object<Unread, NodeStatus>;
+    type Key = NodeName;
+    const KIND: &'static str = "nodes";
+
+    fn kind() -> ApiResource {
+        ApiResource::erase::<core::Node>(&())
+    }
+
+    fn key(object: &Self::Object) -> Option<NodeName> {
+        NodeName::new(object.metadata.name.clone()?).ok()
+    }
+
+    fn trim(object: Self::Object, name: NodeName) -> Self {
+        let meta = object.metadata;
+        let unknown = |condition: &NodeCondition| condition.kind == "Ready" && condition.status == "Unknown";
+        let live = !object.status.unwrap_or_default().conditions.iter().any(unknown);
+        let mut node = Self { uid: uid(&meta), created: created(&meta), live, ..Self::new(name) };
+        let annotations = meta.annotations.unwrap_or_default();
+        annotations.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
+        node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::meta::{replayed, trimmed};
+
+    #[test]
+    fn a_node_that_is_not_heard_of_is_not_live() {
+        let node = |status: &str| -> Node {
+            trimmed(json!({"metadata": {"name": "n1", "annotations": {"k8s.ovn.org/node-id": "2", "a": "b"}},
+                           "spec": {}, "status": {"conditions": [{"type": "Ready", "status": status}]}}))
+        };
+        assert_eq!([node("True").live, node("False").live, node("Unknown").live], [true, true, false]);
+        let expected = Texts::from([(keys::NODE_ID.to_owned(), "2".to_owned())]);
+        assert_eq!((node("True").published, node("True").id), (expected, Ok(NodeId::new(2).ok())));
+    }
+
+    /// What cannot be read is a value, and survives a recording.
+    #[test]
+    fn a_text_that_cannot_be_read_says_so() {
+        let node: Node = trimmed(json!({"spec": {}, "metadata": {"name": "n1", "uid": "u", "annotations": {
+            "k8s.ovn.org/node-id": "two", "k8s.ovn.org/node-chassis-id": "c-1"}}}));
+        assert!(node.id.as_ref().is_err_and(|problem| problem.contains("k8s.ovn.org/node-id")), "{node:?}");
+        assert_eq!(node.chassis, ChassisId::parse("c-1").map(Some).map_err(|error| error.to_string()));
+        assert_eq!(replayed(&node), node);
+    }
+}

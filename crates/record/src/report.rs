@@ -1,0 +1,137 @@
+//! What zones say of themselves.
+
+use std::collections::BTreeMap;
+
+use causeway_api::crd::{self, FailureSubject, ZoneFailure};
+use causeway_types::{ConnectName, NetworkName, NodeName};
+use serde::{Deserialize, Serialize};
+
+use crate::Watched;
+
+/// The report of one zone.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ZoneReport {
+    /// The node whose zone it is.
+    pub node: NodeName,
+    /// Up to which epoch freed numbers are gone from the zone.
+    pub epoch: u64,
+    /// What the zone has rendered of each connection.
+    pub rendered: BTreeMap<ConnectName, RenderedHash>,
+    /// What it could not do for connections.
+    pub connects: BTreeMap<ConnectName, String>,
+    /// What it could not do for networks.
+    pub networks: BTreeMap<NetworkName, String>,
+}
+
+/// Stands for the spec and the annotations that a zone has rendered: small, for there are as many as connections times zones.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RenderedHash(u128);
+
+impl RenderedHash {
+    /// The hash of a text as reports have it.
+    pub fn new(text: &str) -> Option<Self> {
+        u128::from_str_radix(text, 16).ok().map(Self)
+    }
+}
+
+impl From<RenderedHash> for String {
+    fn from(hash: RenderedHash) -> Self {
+        format!("{:032x}", hash.0)
+    }
+}
+
+impl TryFrom<String> for RenderedHash {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::new(&text).ok_or_else(|| format!("{text:?} is no hash of a report"))
+    }
+}
+
+impl ZoneReport {
+    /// The report of a zone that has said nothing.
+    pub fn none(node: NodeName) -> Self {
+        Self {
+            node,
+            epoch: 0,
+            rendered: BTreeMap::new(),
+            connects: BTreeMap::new(),
+            networks: BTreeMap::new(),
+        }
+    }
+}
+
+/// What could not be done, by whom it is about: all of it in one text.
+fn about<K: Ord>(
+    failures: &[ZoneFailure],
+    subject: FailureSubject,
+    name: impl Fn(&str) -> Option<K>,
+) -> BTreeMap<K, String> {
+    let mut texts: BTreeMap<K, String> = BTreeMap::new();
+    for failure in failures.iter().filter(|failure| failure.subject == subject) {
+        let Some(name) = name(&failure.name) else { continue };
+        let text = texts.entry(name).or_default();
+        let separator = if text.is_empty() { "" } else { "; " };
+        *text = format!("{text}{separator}{}", failure.message);
+    }
+    texts
+}
+
+impl Watched for ZoneReport {
+    type Object = crd::ZoneReport;
+    type Key = NodeName;
+    const KIND: &'static str = "zonereports";
+
+    fn kind() {}
+
+    fn key(object: &Self::Object) -> Option<NodeName> {
+        NodeName::new(object.metadata.name.clone()?).ok()
+    }
+
+    fn trim(object: Self::Object, node: NodeName) -> Self {
+        let spec = object.spec;
+        let rendered = spec.connects.iter().filter_map(|connect| {
+            let name = ConnectName::new(connect.name.as_str()).ok()?;
+            Some((name, RenderedHash::new(&connect.hash)?))
+        });
+        Self {
+            node,
+            epoch: u64::try_from(spec.epoch).unwrap_or(0),
+            rendered: rendered.collect(),
+            connects: about(&spec.failures, FailureSubject::ClusterNetworkConnect, |name| {
+                ConnectName::new(name).ok()
+            }),
+            networks: about(&spec.failures, FailureSubject::Network, |name| NetworkName::new(name).ok()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::meta::{replayed, trimmed};
+
+    #[test]
+    fn a_report_by_whom_it_is_about() {
+        let failure = |subject: &str, name: &str, message: &str| json!({"subject": subject, "name": name, "reason": "R", "message": message});
+        let report: ZoneReport = trimmed(
+            json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ZoneReport", "metadata": {"name": "n1"},
+            "spec": {"epoch": 7, "connects": [{"name": "road", "hash": "00ff"}, {"name": "path", "hash": "none"}],
+                     "failures": [failure("Network", "blue", "no"), failure("ClusterNetworkConnect", "road", "one"),
+                                  failure("ClusterNetworkConnect", "road", "two"), failure("Node", "n1", "off")]}}),
+        );
+        let road: ConnectName = "road".parse().unwrap();
+        let expected = ZoneReport {
+            epoch: 7,
+            rendered: [(road.clone(), RenderedHash(255))].into(),
+            connects: [(road, "one; two".to_owned())].into(),
+            networks: [("blue".parse().unwrap(), "no".to_owned())].into(),
+            ..ZoneReport::none("n1".parse().unwrap())
+        };
+        assert_eq!(report, expected);
+        assert_eq!(replayed(&report), report);
+    }
+}
