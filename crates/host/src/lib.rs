@@ -35,7 +35,6 @@ pub use fake::{FakeHost, FakePod};
 pub use flows::Flows;
 pub use host::{Host, LinkState, PodInterface, Route};
 pub use kernel::Kernel;
-pub use memory::Memory;
 pub use namespace::{delete_namespace, in_namespace, named_namespace, new_namespace};
 pub use nft::Nft;
 pub use output::{Actual, Applied, Op, Output, Problem, Seen, Wanted, Whose};
