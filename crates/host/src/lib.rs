@@ -40,3 +40,6 @@ pub use nft::Nft;
 pub use output::{Actual, Applied, Op, Output, Problem, Seen, Wanted, Whose};
 pub use programs::Programs;
 pub use rtnetlink::{KernelOutput, Mark};
+
+#[cfg(test)]
+mod properties;

@@ -10,11 +10,11 @@ use std::io;
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// What is there.
-    actual: Actual,
+    pub(crate) actual: Actual,
     /// Keys whose changes are refused.
-    refused: BTreeSet<Key>,
+    pub(crate) refused: BTreeSet<Key>,
     /// Whether nothing can be read.
-    unreadable: bool,
+    pub(crate) unreadable: bool,
 }
 
 impl Output for Memory {
