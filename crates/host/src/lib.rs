@@ -35,9 +35,11 @@ pub use fake::{FakeHost, FakePod};
 pub use flows::Flows;
 pub use host::{Host, LinkState, PodInterface, Route};
 pub use kernel::Kernel;
-pub use memory::Memory;
 pub use namespace::{delete_namespace, in_namespace, named_namespace, new_namespace};
 pub use nft::Nft;
 pub use output::{Actual, Applied, Op, Output, Problem, Seen, Wanted, Whose};
 pub use programs::Programs;
 pub use rtnetlink::{KernelOutput, Mark};
+
+#[cfg(test)]
+mod properties;

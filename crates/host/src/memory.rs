@@ -2,26 +2,19 @@
 
 use crate::error::{Error, Result};
 use crate::output::{Actual, Op, Output, Seen, Wanted, Whose};
-use causeway_types::host::{Item, Key};
+use causeway_types::host::Key;
 use std::collections::BTreeSet;
 use std::io;
 
 /// An output in memory, with every kind of item.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// What is there.
-    pub actual: Actual,
+    pub(crate) actual: Actual,
     /// Keys whose changes are refused.
-    pub refused: BTreeSet<Key>,
+    pub(crate) refused: BTreeSet<Key>,
     /// Whether nothing can be read.
-    pub unreadable: bool,
-}
-
-impl Memory {
-    /// Puts something there that is not ours.
-    pub fn put_foreign(&mut self, item: Item) {
-        self.actual.insert(item.key(), Seen { item, whose: Whose::Foreign });
-    }
+    pub(crate) unreadable: bool,
 }
 
 impl Output for Memory {
@@ -61,7 +54,14 @@ impl Output for Memory {
 mod tests {
     use super::*;
     use crate::drive::bring;
-    use causeway_types::host::{Address, HostPlan, Link, LinkKind, Owner};
+    use causeway_types::host::{Address, HostPlan, Item, Link, LinkKind, Owner};
+
+    impl Memory {
+        /// Puts something there that is not ours.
+        fn put_foreign(&mut self, item: Item) {
+            self.actual.insert(item.key(), Seen { item, whose: Whose::Foreign });
+        }
+    }
 
     fn owner(name: &str) -> Owner {
         Owner::new(format!("network:{name}"))

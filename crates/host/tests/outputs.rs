@@ -205,6 +205,43 @@ fn links_that_we_make_are_ours_to_change_and_to_remove() {
     assert_eq!(links.lines().count(), 1, "{links}");
 }
 
+/// A way into table 1007 with rules, and neighbours that need not be asked.
+fn policy(table: u32, mac: &str) -> Vec<Item> {
+    let blackhole = |dest: &str| {
+        let dest = dest.parse().unwrap();
+        Item::Route(Route { table: 1007, dest, metric: 4_000_000, target: Target::Blackhole })
+    };
+    let rule = |family, from: &str| {
+        let selector = Selector { from: Some(from.parse().unwrap()), ..Selector::default() };
+        Item::Rule(Rule { family, priority: 200, selector, table })
+    };
+    let marked = |family| {
+        let (mark, input) = (Some((0x1007, 0xffff)), Some("v0".into()));
+        let selector = Selector { mark, input, ..Selector::default() };
+        Item::Rule(Rule { family, priority: 300, selector, table })
+    };
+    let neighbour = |address: &str| {
+        let (address, mac) = (address.parse().unwrap(), mac.parse().unwrap());
+        Item::Neighbour(Neighbour { device: "v0".into(), address, mac })
+    };
+    let proxy = |address: &str| Item::Proxy { device: "v0".into(), address: address.parse().unwrap() };
+    vec![
+        via(1007, "10.7.0.0/16", "10.0.0.1", "v0"),
+        via(1007, "fd00:7::/48", "fd00::1", "v0"),
+        via(7, "0.0.0.0/0", "10.0.0.1", "v0"),
+        blackhole("0.0.0.0/0"),
+        blackhole("::/0"),
+        rule(Family::Ipv4, "10.7.0.0/16"),
+        rule(Family::Ipv6, "fd00:7::/48"),
+        marked(Family::Ipv4),
+        marked(Family::Ipv6),
+        neighbour("10.0.0.1"),
+        neighbour("fd00::1"),
+        proxy("10.0.0.77"),
+        proxy("fd00::77"),
+    ]
+}
+
 #[test]
 fn routes_rules_and_neighbours_stand_in_any_table() {
     on_own_node();
@@ -215,42 +252,7 @@ fn routes_rules_and_neighbours_stand_in_any_table() {
     ip("-6 address add fd00::2/64 dev v0 nodad");
     ip("neighbour add 10.0.0.8 lladdr 0a:58:0a:00:00:08 dev v0");
     ip("rule add pref 200 from 10.9.0.0/16 table 77");
-    let blackhole = |dest: &str, metric| {
-        let dest = dest.parse().unwrap();
-        Item::Route(Route { table: 1007, dest, metric, target: Target::Blackhole })
-    };
-    let rule = |family, from: &str, table| {
-        let selector = Selector { from: Some(from.parse().unwrap()), ..Selector::default() };
-        Item::Rule(Rule { family, priority: 200, selector, table })
-    };
-    let marked = |family, table| {
-        let selector =
-            Selector { mark: Some((0x1007, 0xffff)), input: Some("v0".into()), ..Selector::default() };
-        Item::Rule(Rule { family, priority: 300, selector, table })
-    };
-    let neighbour = |address: &str, mac: &str| {
-        let (address, mac) = (address.parse().unwrap(), mac.parse().unwrap());
-        Item::Neighbour(Neighbour { device: "v0".into(), address, mac })
-    };
-    let proxy = |address: &str| Item::Proxy { device: "v0".into(), address: address.parse().unwrap() };
-    let items = |table, mac: &str| {
-        vec![
-            via(1007, "10.7.0.0/16", "10.0.0.1", "v0"),
-            via(1007, "fd00:7::/48", "fd00::1", "v0"),
-            via(7, "0.0.0.0/0", "10.0.0.1", "v0"),
-            blackhole("0.0.0.0/0", 4_000_000),
-            blackhole("::/0", 4_000_000),
-            rule(Family::Ipv4, "10.7.0.0/16", table),
-            rule(Family::Ipv6, "fd00:7::/48", table),
-            marked(Family::Ipv4, table),
-            marked(Family::Ipv6, table),
-            neighbour("10.0.0.1", mac),
-            neighbour("fd00::1", mac),
-            proxy("10.0.0.77"),
-            proxy("fd00::77"),
-        ]
-    };
-    let first = plan(items(1007, "0a:58:0a:00:00:01"));
+    let first = plan(policy(1007, "0a:58:0a:00:00:01"));
     assert_eq!(written(&first), 13);
     assert_eq!(written(&first), 0);
     assert_eq!(
@@ -262,13 +264,13 @@ fn routes_rules_and_neighbours_stand_in_any_table() {
             "blackhole default"
         ])
     );
-    assert_eq!(written(&plan(items(1008, "0a:58:0a:00:00:02"))), 6, "four rules, two neighbours");
+    assert_eq!(written(&plan(policy(1008, "0a:58:0a:00:00:02"))), 6, "four rules, two neighbours");
     assert!(ip("rule show").contains("from 10.7.0.0/16 lookup 1008"));
     assert!(ip("-6 neighbour show").contains("0a:58:0a:00:00:02"));
 
     ip("rule del pref 300");
     ip("neighbour del 10.0.0.1 dev v0");
-    assert_eq!(written(&plan(items(1008, "0a:58:0a:00:00:02"))), 2);
+    assert_eq!(written(&plan(policy(1008, "0a:58:0a:00:00:02"))), 2);
 
     assert_eq!(written(&HostPlan::default()), 13);
     assert_eq!(ours("all"), BTreeSet::new());

@@ -59,7 +59,10 @@ fn add(change: &mut Change, switch: Switch<'_>, op: &Op) -> Result<(), Error> {
     let seen = switch.port(name_of(&op.key()));
     let wanted = match op {
         Op::Create(planned) | Op::Change { to: planned, .. } => &planned.item,
-        Op::Delete(_) => return Ok(seen.iter().for_each(|seen| change.remove(seen))),
+        Op::Delete(_) => {
+            seen.iter().for_each(|seen| change.remove(seen));
+            return Ok(());
+        }
     };
     let Item::Port(port) = wanted else { return Ok(()) };
     let bridge = switch.bridge(&port.bridge)?;

@@ -106,6 +106,11 @@ impl Ovs {
         self.ask(|answer| Ask::Sandbox { sandbox: sandbox.to_owned(), names: Vec::new(), answer }).await
     }
 
+    /// The same, now and whenever that changes.
+    pub fn readiness(&self) -> watch::Receiver<Result<(), String>> {
+        self.ready.clone()
+    }
+
     /// What the switch says of itself, now and whenever that changes. Empty until the database has answered.
     pub fn facts(&self) -> watch::Receiver<SwitchFacts> {
         self.facts.clone()

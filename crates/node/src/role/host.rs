@@ -21,8 +21,9 @@ use crate::ovs::Ovs;
 const REPAIR: Duration = Duration::from_secs(60);
 /// Who changes one thing changes more: so long after the first, all is looked at once.
 const SETTLE: Duration = Duration::from_millis(100);
-/// A host that is not as planned is tried again after so long.
+/// A host that is not as planned is tried again after so long, then after longer, up to a limit.
 const RETRY: Duration = Duration::from_millis(500);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// The kernel's part of a plan does not wait longer than this for Open vSwitch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -97,21 +98,27 @@ struct Work {
 
 impl Work {
     async fn run(mut self, mut plans: watch::Receiver<Option<HostPlan>>) {
-        let mut events = kernel_events();
+        let (mut events, mut ready) = (kernel_events(), self.ovs.readiness());
+        let mut retry = RETRY;
         loop {
             let plan = plans.borrow_and_update().clone();
             events.borrow_and_update();
+            ready.borrow_and_update();
             let mut pause = REPAIR;
             if let Some(plan) = plan {
                 let problems = self.apply(&plan).await;
-                if !problems.is_empty() {
-                    pause = RETRY;
+                if problems.is_empty() {
+                    retry = RETRY;
+                } else {
+                    pause = retry;
+                    retry = LONGEST_RETRY.min(retry * 2);
                 }
                 self.tell(&plan, problems);
             }
             tokio::select! {
                 changed = plans.changed() => if changed.is_err() { return },
                 Ok(()) = events.changed() => sleep(SETTLE).await,
+                Ok(()) = ready.changed() => {}
                 () = sleep(pause) => {}
             }
         }
