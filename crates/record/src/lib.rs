@@ -13,5 +13,5 @@ mod write;
 
 pub use note::{EventNote, Regarding};
 pub use object::*;
-pub use watch::{Event, NOT_INSTALLED, Watched, is_not_installed};
+pub use watch::{Broken, Cause, Event, Watched};
 pub use write::{Action, Ended, Kind, Outcome, Part, Priority, Request, Target};
