@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_record::{Action, Connect, Ended, Event, Outcome, Part, Request, Target, is_not_installed};
+use causeway_record::{Action, Cause, Connect, Ended, Event, Outcome, Part, Request, Target};
 use causeway_types::ConnectName;
 
 use crate::connect::{Connects, Zones};
@@ -202,7 +202,7 @@ impl Manager {
     /// at once they have been listed.
     fn listen_to_connects(&mut self, event: &Event<Connect, ConnectName>) {
         match event {
-            Event::Unsynced(problem) if is_not_installed(problem) => self.gate.listed(CONNECTS),
+            Event::Unsynced(broken) if broken.cause == Cause::NotInstalled => self.gate.listed(CONNECTS),
             Event::Synced if !self.connects.listed => {
                 self.connects.listed = true;
                 if self.started {
@@ -224,7 +224,7 @@ impl Manager {
             Event::Applied(object) => applied(self, object),
             Event::Deleted(key) => deleted(self, &key),
             Event::Synced => self.gate.listed(kind),
-            Event::Unsynced(problem) => self.gate.problem(kind, problem),
+            Event::Unsynced(broken) => self.gate.problem(kind, broken.message),
         }
     }
 

@@ -6,6 +6,7 @@ mod switch;
 use causeway_host::{Host as _, Kernel};
 use causeway_node::ovs::{Error, InternalPorts, Ovs, OvsConfig, SwitchFacts};
 use causeway_ovsdb_client::Remote;
+use causeway_runtime::Tasks;
 use causeway_types::host::{
     Address, HostPlan, InternalPort, Item, Link, LinkKind, LinkState, MAIN_TABLE, Owner, Route, Target,
 };
@@ -54,9 +55,11 @@ fn plan(ports: &[(&str, u8, &str)]) -> HostPlan {
     plan
 }
 
-fn start(switch: &Switch) -> Ovs {
+/// The task ends with the second value.
+fn start(switch: &Switch) -> (Ovs, Tasks) {
     let remotes = Remote::list(&switch.database.remote()).unwrap();
-    Ovs::start(OvsConfig { remotes, bridge: "br-int".into() })
+    let mut tasks = switch::tasks();
+    (Ovs::start(&mut tasks, OvsConfig { remotes, bridge: "br-int".into() }), tasks)
 }
 
 /// Makes the ports of the plan; whether anything was written. There are no problems.
@@ -76,7 +79,7 @@ async fn problems(ovs: &Ovs, plan: &HostPlan) -> Vec<(Owner, Error)> {
 fn a_management_port_becomes_a_device_and_then_nothing_is_written() {
     on_own_node(async || {
         let switch = Switch::start();
-        let ovs = start(&switch);
+        let (ovs, _tasks) = start(&switch);
         let wanted = plan(&[("ovn-k8s-mp0", 1, "default")]);
         assert!(written(&ovs, &wanted).await);
         let applied = Kernel.apply_host(&wanted);
@@ -99,7 +102,7 @@ fn a_management_port_becomes_a_device_and_then_nothing_is_written() {
 
         // Another process, the same plan.
         let writes = switch.database.transactions().transactions.len();
-        assert!(!written(&start(&switch), &wanted).await);
+        assert!(!written(&start(&switch).0, &wanted).await);
         assert_eq!(Kernel.apply_host(&wanted).writes, 0);
         assert_eq!(switch.database.transactions().transactions.len(), writes);
     });
@@ -109,7 +112,7 @@ fn a_management_port_becomes_a_device_and_then_nothing_is_written() {
 fn ports_follow_the_plan_and_others_stay() {
     on_own_node(async || {
         let switch = Switch::start();
-        let ovs = start(&switch);
+        let (ovs, _tasks) = start(&switch);
         let by_hand = ["add-port", "br-int", "by-hand", "--", "set", "Interface", "by-hand", "type=internal"];
         switch.vsctl(&by_hand);
         written(&ovs, &plan(&[("ovn-k8s-mp0", 1, "default"), ("ovn-k8s-mp7", 7, "red")])).await;
@@ -138,7 +141,7 @@ fn ports_follow_the_plan_and_others_stay() {
 fn a_bridge_that_is_not_there_is_said() {
     on_own_node(async || {
         let switch = Switch::start();
-        let ovs = start(&switch);
+        let (ovs, _tasks) = start(&switch);
         let mut wanted = plan(&[("ovn-k8s-mp7", 7, "red")]);
         let lost = InternalPort { bridge: "br-no".into(), ..port("ovn-k8s-mp0", 1, "default") };
         wanted.add(&owner("default"), Item::Port(lost));
@@ -153,7 +156,7 @@ fn the_switch_says_who_it_is() {
     on_own_node(async || {
         let ids = ["external_ids:system-id=n1", "external_ids:ovn-encap-ip=172.18.0.2,fd00::2"];
         let switch = Switch::start_with(&ids);
-        let ovs = start(&switch);
+        let (ovs, _tasks) = start(&switch);
         let mut facts = ovs.facts();
         let now = facts.wait_for(|facts| facts.chassis.is_some()).await.unwrap().clone();
         let encap_ips = ["172.18.0.2", "fd00::2"].map(|ip| ip.parse().unwrap()).to_vec();

@@ -57,7 +57,9 @@ impl Kind<Zone> for Bells {
 
     fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<BellKey>> {
         match change {
-            Change::Network(name) => vec![Slices::under(&BellKeys { network: Some(name.clone()), tone: None })],
+            Change::Network(name) => {
+                vec![Slices::under(&BellKeys { network: Some(name.clone()), tone: None })]
+            }
             _ => Vec::new(),
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use causeway_host::{Applied, Host, Kernel, Mark, Problem, Programs, follow_kernel};
 use causeway_ovsdb_client::Remote;
 use causeway_plan::host::INTEGRATION_BRIDGE;
+use causeway_runtime::Tasks;
 use causeway_types::NetworkName;
 use causeway_types::host::{HostPlan, Owner};
 use tokio::sync::watch;
@@ -35,8 +36,8 @@ pub(super) struct HostTask {
 }
 
 impl HostTask {
-    /// Starts the task. It does nothing before the first plan.
-    pub(super) fn start(ovs: Ovs, kernel: Kernel, vswitch: &Remote) -> HostTask {
+    /// Starts the task, which the role cannot do without. It does nothing before the first plan.
+    pub(super) fn start(tasks: &mut Tasks, ovs: Ovs, kernel: Kernel, vswitch: &Remote) -> HostTask {
         let (plan, plans) = watch::channel(None);
         let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
         let writes = Arc::new(AtomicU64::new(0));
@@ -48,7 +49,7 @@ impl HostTask {
         let programs = Arc::new(Mutex::new(Programs::new(folder, INTEGRATION_BRIDGE)));
         let problems = Vec::new();
         let work = Work { ovs, kernel, programs, said, writes: Arc::clone(&writes), problems };
-        tokio::spawn(work.run(plans));
+        tasks.start("host", work.run(plans));
         HostTask { plan, state, writes }
     }
 
@@ -97,7 +98,7 @@ struct Work {
 }
 
 impl Work {
-    async fn run(mut self, mut plans: watch::Receiver<Option<HostPlan>>) {
+    async fn run(mut self, mut plans: watch::Receiver<Option<HostPlan>>) -> String {
         let (mut events, mut ready) = (kernel_events(), self.ovs.readiness());
         let mut retry = RETRY;
         loop {
@@ -116,7 +117,7 @@ impl Work {
                 self.tell(&plan, problems);
             }
             tokio::select! {
-                changed = plans.changed() => if changed.is_err() { return },
+                changed = plans.changed() => if changed.is_err() { return "nobody plans any more".into() },
                 Ok(()) = events.changed() => sleep(SETTLE).await,
                 Ok(()) = ready.changed() => {}
                 () = sleep(pause) => {}
