@@ -6,7 +6,6 @@
 #[path = "../tests/switch/mod.rs"]
 mod switch;
 
-use causeway_api::crd::Role;
 use causeway_host::{Host as _, Kernel, PodInterface, Route};
 use causeway_ovsdb_client::ovsdb::{
     Atom, Condition, Datum, MonitorTable, Mutation, Mutator, Op, SessionConfig, Transaction, Uuid,
@@ -18,7 +17,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use switch::{Node, Sandbox, blue, facts, nad, on_own_node, pod};
+use switch::{Node, Sandbox, blue, network, on_own_node, pod};
 
 /// Pods one after the other.
 const ROUNDS: usize = 200;
@@ -30,7 +29,7 @@ fn main() {
     on_own_node(async || {
         let node = Node::start();
         node.ready().await;
-        node.pods.apply_network(&nad("ns1/blue"), facts("cluster_udn_blue", "10.20.0.0/16", Role::Primary));
+        node.pods.apply_network(&network("ns1/blue", "cluster_udn_blue", "10.20.0.0/16", "primary"));
         let mut hand = Hand::new(&node).await;
         let (mut by_hand, mut through) = (Vec::new(), Vec::new());
         // In turn, so that whoever else has the processor slows both down.

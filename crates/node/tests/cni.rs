@@ -3,12 +3,11 @@
 
 mod switch;
 
-use causeway_api::crd::Role;
 use causeway_cni::ErrorCode;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use switch::{Node, Sandbox, Switch, blue, facts, nad, on_own_node, plain, pod};
+use switch::{Node, Sandbox, Switch, blue, network, on_own_node, plain, pod};
 
 const SANDBOX: &str = "abcdef0123456789abcdef";
 
@@ -23,8 +22,8 @@ fn set(lines: &[&str]) -> BTreeSet<String> {
 /// A node with the layer3 network `blue`, primary in `ns1`.
 fn node_with_blue() -> Node {
     let node = Node::start();
-    node.pods.apply_network(&nad("ns1/blue"), facts("cluster_udn_blue", "10.20.0.0/16", Role::Primary));
-    node.pods.apply_namespace(&"ns1".parse().unwrap(), true);
+    node.pods.apply_network(&network("ns1/blue", "cluster_udn_blue", "10.20.0.0/16", "primary"));
+    node.pods.demand_primary("ns1");
     node
 }
 
@@ -217,7 +216,7 @@ fn h08_a_namespace_without_its_primary_network() {
     on_own_node(async || {
         let node = impatient();
         node.ready().await;
-        node.pods.apply_namespace(&"ns1".parse().unwrap(), true);
+        node.pods.demand_primary("ns1");
         let (sandbox, web) = (Sandbox::new(SANDBOX), pod("web", Some(plain(5))));
         node.pods.apply_pod(&web);
         let error = node.call("ADD", &sandbox, &web).await.unwrap_err();
@@ -227,8 +226,7 @@ fn h08_a_namespace_without_its_primary_network() {
         assert!(error.details.contains("create a UserDefinedNetwork"), "{error}");
         assert_eq!((node.switch.ports(), node.links("abcdef")), (vec![], vec![]));
 
-        let network = facts("ns1_blue", "10.20.0.0/16", Role::Primary);
-        node.pods.apply_network(&nad("ns1/blue"), network);
+        node.pods.apply_network(&network("ns1/blue", "ns1_blue", "10.20.0.0/16", "primary"));
         let error = node.call("ADD", &sandbox, &web).await.unwrap_err();
         assert_eq!(error.msg, "pod ns1/web has no addresses on the primary network of namespace ns1");
         let web = pod("web", Some(blue(5)));
@@ -242,7 +240,7 @@ fn networks_that_overlap_are_refused_and_named() {
     on_own_node(async || {
         let node = Node::start();
         node.ready().await;
-        node.pods.apply_network(&nad("ns1/blue"), facts("cluster_udn_blue", "10.244.0.0/20", Role::Primary));
+        node.pods.apply_network(&network("ns1/blue", "cluster_udn_blue", "10.244.0.0/20", "primary"));
         let (sandbox, web) = (Sandbox::new(SANDBOX), pod("web", Some(blue(5))));
         node.pods.apply_pod(&web);
         let error = node.call("ADD", &sandbox, &web).await.unwrap_err();
@@ -525,18 +523,24 @@ fn a_start_removes_what_is_left_over_and_nothing_else() {
         for link in ["1bcdef012345678", "2bcdef012345678"] {
             switch::run("ip", &["link", "del", link]);
         }
-        let pods = causeway_node::cni::Pods::new("n1".parse().unwrap());
+        let pods = switch::Told::start();
         pods.apply_pod(&running);
         let config = causeway_node::cni::CniConfig::new(node.socket.clone());
         let metrics = causeway_node::cni::CniMetrics::default();
         let (host, ovs) = (node.host.clone(), node.ovs.clone());
         let mut tasks = switch::tasks();
-        let server =
-            causeway_node::cni::CniServer::start(&mut tasks, config, pods.clone(), host, ovs, metrics);
+        let server = causeway_node::cni::CniServer::start(
+            &mut tasks,
+            config,
+            pods.published.clone(),
+            host,
+            ovs,
+            metrics,
+        );
         let _server = server.unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(node.switch.ports().len(), 3, "nothing goes before all pods are known");
-        pods.set_listed();
+        pods.published.set_listed();
         while node.switch.ports().len() == 3 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -577,7 +581,7 @@ fn a_refused_cable_leaves_nothing() {
         let host = std::sync::Arc::new(causeway_host::FakeHost::default());
         let node = Node::start_on(host.clone(), Switch::start(), |_| {});
         node.ready().await;
-        node.pods.apply_network(&nad("ns1/blue"), facts("cluster_udn_blue", "10.20.0.0/16", Role::Primary));
+        node.pods.apply_network(&network("ns1/blue", "cluster_udn_blue", "10.20.0.0/16", "primary"));
         host.refuse("ovn-udn1");
         let (sandbox, web) = (Sandbox::new(SANDBOX), pod("web", Some(blue(5))));
         node.pods.apply_pod(&web);

@@ -12,6 +12,7 @@ mod network;
 pub mod room;
 mod row;
 mod services;
+pub mod wiring;
 
 use causeway_zone::{Change, Changes, Subject, Zone};
 

@@ -30,6 +30,8 @@ pub enum Change {
         /// A network that it is on, or was on.
         network: NetworkName,
     },
+    /// What the container runtime must know of a pod of this node.
+    Local(ObjectKey),
     /// A service, apart from its endpoints.
     Service(ObjectKey),
     /// The endpoints of a service on a network.

@@ -8,7 +8,7 @@ use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
 
 use super::nad::{self, NadInfo};
 use super::node::NodeInfo;
-use super::pod::{self, LocalPod, PodInfo, PodPort};
+use super::pod::{self, Local, LocalPod, PodInfo, PodPort};
 use super::problem::{Problem, Reason, Subject};
 use super::{Change, Changes, Zone};
 use causeway_record::{self as record, ObjectKey};
@@ -97,13 +97,28 @@ impl Zone {
         };
         let problem = problem.map(|text| Problem::new(Reason::Malformed, text));
         self.report(Subject::Pod(pod.key.clone()), problem);
-        self.set_pod(&pod.key, info, is_here)
+        let mut changes = self.set_pod(&pod.key, info, is_here);
+        self.set_local(&pod.key, is_here.then(|| Local::of(pod)), &mut changes);
+        changes
+    }
+
+    fn set_local(&mut self, key: &ObjectKey, local: Option<Local>, changes: &mut Changes) {
+        if self.locals.get(key) == local.as_ref() {
+            return;
+        }
+        match local {
+            Some(local) => drop(self.locals.insert(key.clone(), local)),
+            None => drop(self.locals.remove(key)),
+        }
+        changes.add(Change::Local(key.clone()));
     }
 
     /// A pod is gone.
     pub fn delete_pod(&mut self, key: &ObjectKey) -> Changes {
         self.report(Subject::Pod(key.clone()), None);
-        self.set_pod(key, None, false)
+        let mut changes = self.set_pod(key, None, false);
+        self.set_local(key, None, &mut changes);
+        changes
     }
 
     /// Time has passed.

@@ -23,9 +23,10 @@ mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use causeway_api::annotations::Layer2TopologyVersion;
-use causeway_api::intent::{ClusterConfig, PodSubnet};
+use causeway_api::intent::{ClusterConfig, Network, PodSubnet};
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeId, NodeName, OvnPrefix};
 
 pub use change::{Change, Changes};
@@ -33,7 +34,7 @@ pub use connect::{ConnectInfo, Place};
 pub use connects::{ConnectReport, Connecting, Membership};
 pub use network::{Active, Leg};
 pub use node::{Fact, Gateway, NodeInfo};
-pub use pod::{LocalPod, PodAddress, PodInfo, PodPort};
+pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
 pub use problem::{Problem, Reason, Subject};
 pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
 pub use services::Serving;
@@ -133,6 +134,8 @@ pub struct Zone {
     nads: Nads,
     networks: Networks,
     pods: Pods,
+    /// The pods of this node, whether they have addresses or not.
+    locals: BTreeMap<ObjectKey, Local>,
     usage: Usage,
     connects: Connects,
     services: Services,
@@ -153,6 +156,7 @@ impl Zone {
             nads: Nads::default(),
             networks,
             pods: Pods::default(),
+            locals: BTreeMap::new(),
             usage,
             connects: Connects::default(),
             services: Services::default(),
@@ -283,6 +287,22 @@ impl Zone {
     /// A pod: any of this node, and those of other nodes that have a port here.
     pub fn pod(&self, key: &ObjectKey) -> Option<&PodInfo> {
         self.pods.get(key)
+    }
+
+    /// A pod of this node, with addresses or still without.
+    pub fn local(&self, key: &ObjectKey) -> Option<&Local> {
+        self.locals.get(key)
+    }
+
+    /// All pods of this node.
+    pub fn locals(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.locals.keys()
+    }
+
+    /// What an attachment definition says, if it counts.
+    pub fn definition(&self, nad: &NadKey) -> Option<&Network> {
+        let definition = pod::nad_of(&Arc::new(nad.clone()));
+        Some(&self.nads.get(&definition)?.spec.as_ref().ok()?.network)
     }
 
     /// The port of a pod's primary network, by the pod's own annotation alone.

@@ -31,6 +31,28 @@ pub struct LocalPod {
     pub unreadable: Option<String>,
 }
 
+/// A pod of this node as the container runtime meets it, with addresses or still without.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Local {
+    /// Tells it from another pod of the same name.
+    pub uid: String,
+    /// Its UID for the kubelet, where that is another: static pods.
+    pub static_uid: Option<String>,
+    /// The addresses that the cluster manager has given it.
+    pub networks: record::Read<PodNetworks>,
+}
+
+impl Local {
+    pub(super) fn of(pod: &record::Pod) -> Self {
+        Self { uid: pod.uid.clone(), static_uid: pod.static_pod.clone(), networks: pod.networks.clone() }
+    }
+
+    /// Whether the kubelet means this pod. One that tells no UID means whichever is there.
+    pub fn is(&self, uid: &str) -> bool {
+        uid.is_empty() || self.uid == uid || self.static_uid.as_deref() == Some(uid)
+    }
+}
+
 /// One attachment of a pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PodPort {

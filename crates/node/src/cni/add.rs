@@ -53,7 +53,7 @@ impl Desk {
     async fn interfaces(&self, watch: &mut Watch<'_>) -> Result<Vec<Wanted>, ErrorObject> {
         let mut was_there = false;
         loop {
-            let missing = match decide(watch.subject, &self.pods.glimpse(&watch.subject.key)) {
+            let missing = match decide(watch.subject, self.pods.get(&watch.subject.key).as_deref()) {
                 Verdict::Connect(interfaces) => return Ok(interfaces),
                 Verdict::Refuse(error) => return Err(error),
                 Verdict::Wait(missing) => missing,
@@ -114,7 +114,7 @@ impl Desk {
     }
 
     fn still_wanted(&self, subject: &Subject, interfaces: &[Wanted]) -> Result<(), ErrorObject> {
-        match decide(subject, &self.pods.glimpse(&subject.key)) {
+        match decide(subject, self.pods.get(&subject.key).as_deref()) {
             Verdict::Connect(now) if now == interfaces => Ok(()),
             Verdict::Connect(_) => {
                 let msg = format!("the addresses of pod {} changed while it was connected", subject.key);

@@ -1,10 +1,10 @@
 //! One interface of a pod, from the pod's annotation: its cable, its addresses and routes, its port.
 
-use super::pods::NetworkFacts;
 use crate::ovs::PodPort;
 use causeway_api::annotations::{Attachment, PodNetwork};
 use causeway_cni::{AddResult, Interface, IpConfig};
 use causeway_host::{PodInterface, Route};
+use causeway_plan::wiring::Attached;
 use causeway_record::ObjectKey;
 use causeway_types::{Cidr, NetworkNames, ObjectName};
 use std::collections::BTreeSet;
@@ -42,13 +42,9 @@ pub(super) struct Owner<'a> {
 
 impl Wanted {
     /// The interface of this name and number on this network.
-    pub(super) fn new(
-        owner: &Owner<'_>,
-        (name, number): (&str, u32),
-        (attachment, network): (&Attachment, &PodNetwork),
-        facts: &NetworkFacts,
-    ) -> Wanted {
-        let nad = match attachment {
+    pub(super) fn new(owner: &Owner<'_>, (name, number): (&str, u32), attached: &Attached) -> Wanted {
+        let network = &attached.address;
+        let nad = match &attached.attachment {
             Attachment::Default => None,
             Attachment::Nad(key) => Some(key),
         };
@@ -57,7 +53,7 @@ impl Wanted {
             host_name: host_name.clone(),
             name: name.to_owned(),
             mac: network.mac_address,
-            mtu: facts.mtu,
+            mtu: attached.mtu,
             addresses: network.ip_addresses.clone(),
             routes: routes(network),
             router: network.ipv6_lla_gateway_ip,
@@ -70,7 +66,7 @@ impl Wanted {
             interface: name.to_owned(),
             mac: network.mac_address,
             addresses: network.ip_addresses.iter().map(ToString::to_string).collect(),
-            network: nad.map(|nad| (facts.name.to_string(), nad.to_string())),
+            network: nad.map(|nad| (attached.network.to_string(), nad.to_string())),
         };
         Wanted { link, port, gateways: network.gateway_ips.clone() }
     }

@@ -10,7 +10,7 @@ impl Desk {
     pub(super) async fn check(&self, call: &Invocation) -> Result<(), ErrorObject> {
         self.status().map_err(|error| ErrorObject { code: ErrorCode::TryAgainLater, ..error })?;
         let subject = Subject::new(call)?;
-        let interfaces = match decide(&subject, &self.pods.glimpse(&subject.key)) {
+        let interfaces = match decide(&subject, self.pods.get(&subject.key).as_deref()) {
             Verdict::Connect(interfaces) => interfaces,
             Verdict::Wait(missing) => return Err(missing.error(&subject)),
             Verdict::Refuse(error) => return Err(error),

@@ -1,7 +1,7 @@
 //! The CNI server: connects pods of this node to their networks, and disconnects them.
 //!
 //! ```text
-//!   runtime ─► causeway-cni ─► socket ─► Server ─┬─► Pods     what the zone's task knows, told by it
+//!   runtime ─► causeway-cni ─► socket ─► Server ─┬─► Pods     each pod's wiring, published by the zone's task
 //!                                                ├─► Host     cables, addresses, routes
 //!                                                └─► Ovs      ports; says when packets can flow
 //! ```
@@ -20,5 +20,5 @@ mod wanted;
 
 pub use attachment::{MAX_LINK_NAME, PRIMARY_INTERFACE, host_link_name};
 pub use metrics::CniMetrics;
-pub use pods::{NetworkFacts, Pods};
+pub use pods::Pods;
 pub use server::{CniConfig, CniServer};

@@ -22,7 +22,7 @@ use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Permit, Tasks, describe, serve};
 use causeway_types::host::{Item, Key};
 use causeway_types::{Cidr, Mac, NetworkId, management_port_device};
-use causeway_zone::ZoneConfig;
+use causeway_zone::{Changes, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
@@ -242,19 +242,28 @@ impl Task {
     fn tick(&mut self) -> Dirty {
         let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
         let changes = self.state.zone.tick(now);
-        Dirty::after(&self.state.zone, &changes)
+        self.changed(&changes)
+    }
+
+    /// What follows from changes: pods hear of their wiring at once, the rest is looked at.
+    fn changed(&self, changes: &Changes) -> Dirty {
+        if self.state.is_ready() {
+            self.wiring.publish(&self.state.zone, changes);
+        }
+        Dirty::after(&self.state.zone, changes)
     }
 
     fn take(&mut self, message: Message) -> Dirty {
         match message {
             Message::Input(input) => {
-                self.wiring.tell(&input);
                 let effect = self.state.step(input);
                 if effect.became_ready {
                     info!("everything has been listed once");
+                    self.wiring.publish(&self.state.zone, &Changes::everything());
+                    self.wiring.set_listed();
                     return Dirty::everything();
                 }
-                Dirty::after(&self.state.zone, &effect.changes)
+                self.changed(&effect.changes)
             }
             Message::Written(outcome) => {
                 self.written(outcome);

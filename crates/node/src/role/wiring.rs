@@ -1,26 +1,22 @@
-//! Pods of this node: tells the CNI server what it must know, and the container runtime that there is one.
+//! Pods of this node: publishes their wiring to the CNI server, and tells the container runtime that there is one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use causeway_api::annotations::{Attachment, keys};
-use causeway_api::crd::{Role, Topology};
-use causeway_api::intent::{ClusterConfig, Network};
-use causeway_api::nad;
 use causeway_host::Kernel;
-use causeway_record::Event;
-use causeway_record::{Nad, ObjectKey};
+use causeway_plan::wiring;
+use causeway_record::ObjectKey;
 use causeway_runtime::Tasks;
-use causeway_types::{NadKey, NetworkName};
+use causeway_zone::{Changes, Zone};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tracing::{info, warn};
 
 use super::flags::NodeFlags;
-use super::state::Input;
-use crate::cni::{CniConfig, CniMetrics, CniServer, NetworkFacts, Pods};
+use crate::cni::{CniConfig, CniMetrics, CniServer, Pods};
 use crate::ovs::Ovs;
 
 /// Sorted before others, so that the runtime takes ours.
@@ -36,7 +32,6 @@ pub(super) struct Wiring {
     file: PathBuf,
     content: String,
     announced: bool,
-    mtu: u32,
 }
 
 impl Wiring {
@@ -47,11 +42,9 @@ impl Wiring {
         ovs: Ovs,
         registry: &mut Registry,
     ) -> io::Result<Wiring> {
-        let pods = Pods::new(flags.node_name.clone());
+        let pods = Pods::default();
         let metrics = CniMetrics::default();
         metrics.register(registry);
-        let cluster = flags.cluster.config();
-        pods.apply_network(&Attachment::Default, default_network(&cluster));
         let config = CniConfig::new(flags.cni_socket.clone());
         let server = CniServer::start(tasks, config, pods.clone(), Arc::new(Kernel), ovs, metrics)?;
         Ok(Wiring {
@@ -60,51 +53,19 @@ impl Wiring {
             file: flags.cni_conf_dir.join(FILE),
             content: configuration(&flags.cni_socket),
             announced: false,
-            mtu: cluster.mtu,
         })
     }
 
-    /// Takes what concerns pods from what the zone is told too.
-    pub(super) fn tell(&self, input: &Input) {
-        match input {
-            Input::Pod(Event::Applied(pod)) => self.pods.apply_pod(pod),
-            Input::Pod(Event::Deleted(key)) => self.pods.delete_pod(key),
-            Input::Pod(Event::Synced) => self.pods.set_listed(),
-            Input::Namespace(Event::Applied(namespace)) => {
-                let needs = namespace.labels.contains_key(keys::PRIMARY_NETWORK_LABEL);
-                self.pods.apply_namespace(&namespace.name, needs);
-            }
-            Input::Namespace(Event::Deleted(name)) => self.pods.delete_namespace(name),
-            Input::Nad(Event::Applied(nad)) => self.nad(nad),
-            Input::Nad(Event::Deleted(key)) => self.forget(key),
-            _ => {}
-        }
+    /// Publishes the wiring of the pods that some changes concern.
+    pub(super) fn publish(&self, zone: &Zone, changes: &Changes) {
+        let pods: BTreeSet<ObjectKey> =
+            changes.iter().flat_map(|change| wiring::follows(zone, change)).collect();
+        pods.iter().for_each(|pod| self.pods.publish(pod, wiring::wiring(zone, pod)));
     }
 
-    /// A definition counts once the cluster manager has numbered it.
-    fn nad(&self, nad: &Nad) {
-        match (&nad.attachment, attachment(&nad.key)) {
-            (nad::Attachment::Ours(network), Some(attachment)) if nad.is_numbered() => {
-                self.pods.apply_network(&attachment, self.facts(network));
-            }
-            _ => self.forget(&nad.key),
-        }
-    }
-
-    fn facts(&self, network: &Network) -> NetworkFacts {
-        NetworkFacts {
-            name: network.name.clone(),
-            mtu: network.mtu.unwrap_or(self.mtu),
-            topology: network.topology,
-            role: network.role,
-            subnets: network.pod_cidrs().collect(),
-        }
-    }
-
-    fn forget(&self, key: &ObjectKey) {
-        if let Some(attachment) = attachment(key) {
-            self.pods.delete_network(&attachment);
-        }
+    /// All pods of this node have been published once.
+    pub(super) fn set_listed(&self) {
+        self.pods.set_listed();
     }
 
     /// Tells the container runtime how to call us; from then on the node can have pods.
@@ -121,20 +82,6 @@ impl Wiring {
                 warn!(%error, file = %self.file.display(), "the runtime cannot be told how to wire pods")
             }
         }
-    }
-}
-
-fn attachment(key: &ObjectKey) -> Option<Attachment> {
-    NadKey::new(key.to_string()).ok().map(Attachment::Nad)
-}
-
-fn default_network(cluster: &ClusterConfig) -> NetworkFacts {
-    NetworkFacts {
-        name: NetworkName::default_network(),
-        mtu: cluster.mtu,
-        topology: Topology::Layer3,
-        role: Role::Primary,
-        subnets: cluster.cluster_subnets.clone(),
     }
 }
 

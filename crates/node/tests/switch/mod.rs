@@ -2,29 +2,31 @@
 //! ovn-controller is [`Controller`], unless a test starts the real one.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use causeway_api::annotations::Attachment;
-use causeway_api::crd::{Role, Topology};
+use causeway_api::intent::ClusterConfig;
 use causeway_cni::{ErrorObject, Shim};
 use causeway_host::{Host, Kernel, new_namespace};
-use causeway_node::cni::{CniConfig, CniMetrics, CniServer, NetworkFacts, Pods};
+use causeway_node::cni::{CniConfig, CniMetrics, CniServer, Pods};
 use causeway_node::ovs::{Ovs, OvsConfig};
 use causeway_ovsdb_client::ovsdb::{
     Condition, Datum, MonitorTable, Mutation, Mutator, Op, SessionConfig, Transaction, Uuid,
 };
 use causeway_ovsdb_client::{Client, ClientConfig, Remote};
-use causeway_record::{ObjectKey, Pod};
+use causeway_plan::wiring;
+use causeway_record::{Nad, Namespace, ObjectKey, Pod};
 use causeway_runtime::{Health, Tasks};
 pub use causeway_testing::Switch;
-use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName};
+use causeway_types::{NamespaceName, NodeId, NodeName};
+use causeway_zone::{Changes, Zone, ZoneConfig};
 use nix::sched::{CloneFlags, unshare};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::future::Future;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -120,7 +122,7 @@ impl Sandbox {
 
 /// The node.
 pub struct Node {
-    pub pods: Pods,
+    pub pods: Told,
     pub ovs: Ovs,
     pub socket: PathBuf,
     pub controller: Controller,
@@ -148,7 +150,7 @@ impl Node {
 
     pub fn start_on(host: Arc<dyn Host>, switch: Switch, change: impl FnOnce(&mut CniConfig)) -> Node {
         let controller = Controller::start(&switch);
-        let pods = Pods::new(NodeName::new("n1").unwrap());
+        let pods = Told::start();
         let remotes = Remote::list(&switch.database.remote()).unwrap();
         let (mut tasks, mut serving) = (tasks(), tasks());
         let ovs = Ovs::start(&mut tasks, OvsConfig { remotes, bridge: "br-int".into() });
@@ -156,10 +158,16 @@ impl Node {
         let mut config = CniConfig::new(socket.clone());
         change(&mut config);
         let metrics = CniMetrics::default();
-        let server =
-            CniServer::start(&mut serving, config, pods.clone(), host.clone(), ovs.clone(), metrics).unwrap();
-        pods.apply_network(&Attachment::Default, facts("default", "10.244.0.0/16", Role::Primary));
-        pods.set_listed();
+        let server = CniServer::start(
+            &mut serving,
+            config,
+            pods.published.clone(),
+            host.clone(),
+            ovs.clone(),
+            metrics,
+        )
+        .unwrap();
+        pods.published.set_listed();
         Node { pods, ovs, socket, controller, server: Some((server, serving)), _tasks: tasks, host, switch }
     }
 
@@ -223,18 +231,66 @@ impl Node {
     }
 }
 
-pub fn facts(name: &str, subnet: &str, role: Role) -> NetworkFacts {
-    NetworkFacts {
-        name: NetworkName::new(name).unwrap(),
-        mtu: if role == Role::Primary && name != "default" { 1300 } else { 1400 },
-        topology: Topology::Layer3,
-        role,
-        subnets: vec![subnet.parse().unwrap()],
-    }
+/// The definition of a layer3 network, as the cluster manager writes it.
+pub fn network(nad: &str, name: &str, subnet: &str, role: &str) -> Nad {
+    let (namespace, object) = nad.split_once('/').unwrap();
+    let key = ObjectKey { namespace: NamespaceName::new(namespace).unwrap(), name: object.into() };
+    let config = json!({"cniVersion": "1.1.0", "type": "ovn-k8s-cni-overlay", "name": name, "netAttachDefName": nad,
+        "topology": "layer3", "role": role, "subnets": format!("{subnet}/24"), "mtu": 1300});
+    let mut record = Nad::new(key);
+    record.annotate("k8s.ovn.org/network-name", Some(name));
+    record.annotate("k8s.ovn.org/network-id", Some("7"));
+    record.configure(config.to_string());
+    record
 }
 
-pub fn nad(key: &str) -> Attachment {
-    Attachment::Nad(NadKey::new(key).unwrap())
+/// The zone of node `n1`, which publishes what its pods are to be connected with.
+pub struct Told {
+    zone: Mutex<Zone>,
+    pub published: Pods,
+}
+
+impl Told {
+    pub fn start() -> Told {
+        let subnets = vec!["10.244.0.0/16".parse().unwrap()];
+        let cluster = ClusterConfig::new(subnets, Vec::new(), NodeId::FIRST);
+        let told = Told {
+            zone: Mutex::new(Zone::new(ZoneConfig::new("n1".parse().unwrap(), cluster))),
+            published: Pods::default(),
+        };
+        let mut node = causeway_record::Node::new("n1".parse().unwrap());
+        node.annotate("k8s.ovn.org/node-id", Some("2"));
+        node.annotate("k8s.ovn.org/node-chassis-id", Some("n1"));
+        told.tell(|zone| zone.apply_node(&node));
+        told
+    }
+
+    fn tell(&self, event: impl FnOnce(&mut Zone) -> Changes) {
+        let mut zone = self.zone.lock().unwrap();
+        let changes = event(&mut zone);
+        let pods: BTreeSet<ObjectKey> =
+            changes.iter().flat_map(|change| wiring::follows(&zone, change)).collect();
+        pods.iter().for_each(|pod| self.published.publish(pod, wiring::wiring(&zone, pod)));
+    }
+
+    pub fn apply_pod(&self, pod: &Pod) {
+        self.tell(|zone| zone.apply_pod(pod));
+    }
+
+    pub fn delete_pod(&self, key: &ObjectKey) {
+        self.tell(|zone| zone.delete_pod(key));
+    }
+
+    pub fn apply_network(&self, nad: &Nad) {
+        self.tell(|zone| zone.apply_nad(nad));
+    }
+
+    /// The namespace's pods must have a primary network of their own.
+    pub fn demand_primary(&self, namespace: &str) {
+        let labels = [("k8s.ovn.org/primary-user-defined-network".to_owned(), String::new())].into();
+        let name = NamespaceName::new(namespace).unwrap();
+        self.tell(|zone| zone.apply_namespace(&Namespace { name, labels, deleting: false }));
+    }
 }
 
 /// A pod on this node with this annotation of networks.
