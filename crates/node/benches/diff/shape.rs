@@ -33,15 +33,15 @@ fn address(base: [u8; 4], offset: usize) -> Ipv4Addr {
 /// Formats into memory that is large enough from the beginning.
 macro_rules! text {
     ($($arg:tt)*) => {{
-        let mut text = Str::with_capacity(40);
+        let mut text = String::with_capacity(64);
         write!(text, $($arg)*).expect("memory takes text");
-        text
+        Str::from(text)
     }};
 }
 
 /// `a.b.c.d` with something behind it; the general formatting of addresses is slow.
 fn ip_text(ip: Ipv4Addr, behind: &str) -> Str {
-    let mut text = Str::with_capacity(20);
+    let mut text = String::with_capacity(24);
     for (i, octet) in ip.octets().into_iter().enumerate() {
         if i > 0 {
             text.push('.');
@@ -53,7 +53,7 @@ fn ip_text(ip: Ipv4Addr, behind: &str) -> Str {
         }
     }
     text.push_str(behind);
-    text
+    text.into()
 }
 
 fn mac(ip: Ipv4Addr) -> Str {
