@@ -45,7 +45,7 @@ impl Set {
 
     /// Members have even numbers, so that there is room between any two.
     fn has(&self, n: u32) -> bool {
-        (n % 2 == 0 && n / 2 < self.size) || self.guest == Some(n)
+        (n.is_multiple_of(2) && n / 2 < self.size) || self.guest == Some(n)
     }
 }
 

@@ -202,24 +202,23 @@ pub fn diff_slice(
     slice: &str,
 ) -> Result<SliceDiff, PlanError> {
     let resolved = Resolved::new(declarations, replica);
-    let planned = match planner.plan(slice) {
+    let mut planned = match planner.plan(slice) {
         Plan::Rows(rows) => rows,
         Plan::Absent => Vec::new(),
         Plan::Hold(_) => return Ok(SliceDiff::default()),
     };
+    // Whoever looks finds things where they were; the engine does not care.
+    planned.sort_by(|a, b| (a.meta.name, &a.path).cmp(&(b.meta.name, &b.path)));
     Differ { replica, resolved: &resolved, planner }.slice(slice, planned)
 }
 
 impl<'a> Differ<'a> {
     /// Compares the range of a slice with its planned rows.
     pub(crate) fn slice(&self, slice: &str, mut planned: Vec<Planned>) -> Result<SliceDiff, PlanError> {
-        let order = |a: &Planned, b: &Planned| (a.meta.name, &a.path).cmp(&(b.meta.name, &b.path));
-        // Most plans come in order, and then nothing can be there twice.
-        if !planned.is_sorted_by(|a, b| order(a, b).is_lt()) {
-            planned.sort_by(order);
-            if let Some(twice) = planned.windows(2).find(|pair| order(&pair[0], &pair[1]).is_eq()) {
-                return Err(PlanError::Twice { table: twice[0].meta.name, path: twice[0].path.clone() });
-            }
+        let mut seen = FxHashSet::with_capacity_and_hasher(planned.len(), Default::default());
+        // The UUID follows from table and path.
+        if let Some(twice) = planned.iter().find(|p| !seen.insert(p.uuid)) {
+            return Err(PlanError::Twice { table: twice.meta.name, path: twice.path.clone() });
         }
         let members: Vec<Planned> = planned.extract_if(.., |p| p.member_of.is_some()).collect();
         let mut diff = SliceDiff::default();

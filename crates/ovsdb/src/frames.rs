@@ -110,6 +110,7 @@ impl Frames {
                     kept = at;
                     self.skip_comma = false;
                 }
+                b'{' | b'[' | b'}' | b']' if self.nests(byte)? => {}
                 b'{' | b'[' => {
                     self.take(&input[kept..at - 1])?;
                     kept = at - 1;
@@ -180,24 +181,37 @@ impl Frames {
         Ok(())
     }
 
-    fn open(&mut self, byte: u8) -> Result<(), Error> {
+    /// Brackets inside a row only count, since its bytes are taken together. Says whether this is one of them.
+    fn nests(&mut self, byte: u8) -> Result<bool, Error> {
+        let Some((around, _)) = self.in_row else { return Ok(false) };
+        match byte {
+            b'{' | b'[' => self.go_deeper()?,
+            _ if self.depth > around + 1 => self.depth -= 1,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn go_deeper(&mut self) -> Result<(), Error> {
         if self.depth == MAX_DEPTH {
             return Err(Error::Frame(format!("nested deeper than {MAX_DEPTH} levels")));
         }
-        if self.in_row.is_none() {
-            if byte == b'{'
-                && let Some(uuid) = self.row_begins()
-            {
-                self.frame.truncate(self.keys[self.depth - 1].0);
-                self.in_row = Some((self.depth, uuid));
-            } else if self.depth < SHALLOW {
-                self.is_object[self.depth] = byte == b'{';
-                // A stale key of an earlier container at this depth must not name a member of this one.
-                self.keys[self.depth] = (0, 0);
-            }
-        }
         self.depth += 1;
         Ok(())
+    }
+
+    fn open(&mut self, byte: u8) -> Result<(), Error> {
+        if byte == b'{'
+            && let Some(uuid) = self.row_begins()
+        {
+            self.frame.truncate(self.keys[self.depth - 1].0);
+            self.in_row = Some((self.depth, uuid));
+        } else if self.depth < SHALLOW {
+            self.is_object[self.depth] = byte == b'{';
+            // A stale key of an earlier container at this depth must not name a member of this one.
+            self.keys[self.depth] = (0, 0);
+        }
+        self.go_deeper()
     }
 
     /// A member of an object in an object, below `result` or `params`, whose key is a UUID: only table updates
@@ -221,15 +235,12 @@ impl Frames {
 
     fn close(&mut self, sink: &mut dyn FnMut(Piece<'_>) -> Result<(), Error>) -> Result<(), Error> {
         self.depth -= 1;
-        if let Some((around, uuid)) = self.in_row {
-            if self.depth == around {
-                let table = std::str::from_utf8(self.key(around - 2))
-                    .map_err(|_| Error::Frame("a table name is not UTF-8".into()))?;
-                sink(Piece::Row { table, uuid, json: &self.row })?;
-                self.row.clear();
-                self.in_row = None;
-                self.skip_comma = true;
-            }
+        if let Some((around, uuid)) = self.in_row.take() {
+            let table = std::str::from_utf8(self.key(around - 2))
+                .map_err(|_| Error::Frame("a table name is not UTF-8".into()))?;
+            sink(Piece::Row { table, uuid, json: &self.row })?;
+            self.row.clear();
+            self.skip_comma = true;
             return Ok(());
         }
         self.skip_comma = false;

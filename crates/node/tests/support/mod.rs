@@ -113,7 +113,7 @@ impl World {
         let set = Planned::new(at(i, &["set"]), set);
         let balancer = self.balancer_row(i, island);
         // Members are planned one by one on every other island; elsewhere their rows have them whole.
-        if i % 2 == 0 {
+        if i.is_multiple_of(2) {
             rows.extend(set.members_apart("addresses"));
             rows.extend(balancer);
         } else {

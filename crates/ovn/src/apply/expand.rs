@@ -45,6 +45,30 @@ impl Expansion {
         let walk = Some(Cursor { table: 0, from: prefix.clone() });
         Expansion { prefix, audit, slices, walk }
     }
+
+    /// Slices of members that are there, unless a slice around all of them is known.
+    fn add_members(&mut self, planner: &dyn Planner, columns: Vec<Covered<'_>>, budget: &mut usize) {
+        for Covered { path, column, members, only, .. } in columns {
+            if let Some(key) = only {
+                let there = member::single(members, &key).is_some();
+                self.slices.extend(there.then(|| self.prefix.clone()));
+                continue;
+            }
+            let all = column_prefix(&path, column.name);
+            if wider(&all).any(|slice| self.slices.contains(slice)) {
+                continue;
+            }
+            for key in member::keys(members) {
+                *budget = budget.saturating_sub(1);
+                let member = member_path(&path, column.name, key);
+                let length = planner.slice_len(&member).max(self.prefix.len());
+                self.slices.insert(Str::from(&member[..length]));
+                if length <= all.len() {
+                    break;
+                }
+            }
+        }
+    }
 }
 
 impl Engine {
@@ -105,47 +129,37 @@ impl Engine {
         self.waiting.retain(|slice, _| current(slice));
     }
 
-    /// Finds the slices of what is there under a prefix.
-    fn walk(
-        &self,
-        replica: &Replica,
-        planner: &dyn Planner,
-        Expansion { prefix, slices, walk, .. }: &mut Expansion,
-        budget: &mut usize,
-    ) {
+    /// Finds the slices of what is there under a prefix, as far as the budget reaches.
+    fn walk(&self, replica: &Replica, planner: &dyn Planner, expansion: &mut Expansion, budget: &mut usize) {
         let differ = self.differ(replica, planner);
-        let Some(mut cursor) = walk.take() else { return };
+        let Some(mut cursor) = expansion.walk.take() else { return };
         while let Some(table) = self.resolved.tables().get(cursor.table) {
-            if cursor.from == *prefix {
-                let above = differ.covered_above(table, prefix);
-                add_members(planner, prefix, above, slices, budget);
-            }
-            let next = replica
-                .range_from(table.id, &cursor.from)
-                .next()
-                .filter(|(path, _)| path.starts_with(&**prefix));
-            let Some((path, uuid)) = next else {
-                // A table costs a look even if it has nothing.
-                *budget = budget.saturating_sub(1);
-                cursor.next_table(prefix);
-                continue;
-            };
             if *budget == 0 {
-                *walk = Some(cursor);
+                expansion.walk = Some(cursor);
                 return;
             }
+            // A table costs a look even if it has nothing.
             *budget -= 1;
+            let prefix = expansion.prefix.clone();
+            if cursor.from == prefix {
+                expansion.add_members(planner, differ.covered_above(table, &prefix), budget);
+            }
+            let next = replica.range_from(table.id, &cursor.from).next();
+            let Some((path, uuid)) = next.filter(|(path, _)| path.starts_with(prefix.as_str())) else {
+                cursor.next_table(&prefix);
+                continue;
+            };
             cursor.from = behind(path);
             if let Some(holder) = planner.holder(path) {
-                slices.insert(holder);
+                expansion.slices.insert(holder);
             } else if differ.claim(table, path, uuid).is_some() {
                 // A dirty prefix inside a slice stays as narrow as it is.
                 let slice = Str::from(&path[..planner.slice_len(path).max(prefix.len())]);
                 if slice == *path {
-                    add_members(planner, prefix, differ.columns_of(table, path), slices, budget);
+                    expansion.add_members(planner, differ.columns_of(table, path), budget);
                 }
                 cursor.from = behind(&slice).max(cursor.from);
-                slices.insert(slice);
+                expansion.slices.insert(slice);
             }
         }
     }
@@ -204,32 +218,6 @@ impl Differ<'_> {
             }
         }
         None
-    }
-}
-
-/// Slices of members that are there, unless a slice around all of them is known.
-fn add_members(
-    planner: &dyn Planner,
-    prefix: &str,
-    columns: Vec<Covered<'_>>,
-    slices: &mut BTreeSet<Str>,
-    budget: &mut usize,
-) {
-    for Covered { path, column, members, only, .. } in columns {
-        let all = column_prefix(&path, column.name);
-        if wider(&all).any(|slice| slices.contains(slice)) {
-            continue;
-        }
-        let here = |key: &&Str| only.as_ref().is_none_or(|only| only == *key);
-        for key in member::keys(members).filter(here) {
-            *budget = budget.saturating_sub(1);
-            let member = member_path(&path, column.name, key);
-            let length = planner.slice_len(&member).max(prefix.len());
-            slices.insert(Str::from(&member[..length]));
-            if length <= all.len() {
-                break;
-            }
-        }
     }
 }
 
