@@ -14,5 +14,8 @@ pub(crate) fn run(role: impl Future<Output = anyhow::Result<()>>) -> anyhow::Res
         .enable_all()
         .build()
         .context("the runtime does not start")?;
-    runtime.block_on(role)
+    let ended = runtime.block_on(role);
+    // A thread that still computes can write nothing any more; nobody waits for it.
+    runtime.shutdown_background();
+    ended
 }

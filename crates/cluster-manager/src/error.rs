@@ -10,6 +10,8 @@ pub enum Error {
     Runtime(#[from] causeway_runtime::Error),
     #[error("leadership is lost: {0}")]
     LeadershipLost(String),
+    #[error("the step has failed, which is a bug: {0}")]
+    Step(String),
     #[error(
         "the ConfigMap {name} cannot be read: {problem}; repair it, numbers that it lists must not be given out"
     )]

@@ -34,9 +34,9 @@ struct Connected {
 }
 
 impl Metrics {
-    pub(crate) fn new() -> (Self, Registry) {
+    pub(crate) fn registered(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        let mut registry = Registry::with_prefix("causeway_clustermanager");
+        let registry = registry.sub_registry_with_prefix("causeway_clustermanager");
         registry.register("leader", "Whether this manager works", metrics.leader.clone());
         registry.register("inputs", "Messages taken", metrics.inputs.clone());
         registry.register("writes", "Attempts of writes, by how they ended", metrics.writes.clone());
@@ -52,7 +52,7 @@ impl Metrics {
             "ClusterNetworkConnects, by whether they are accepted and by their status",
             metrics.connects.clone(),
         );
-        (metrics, registry)
+        metrics
     }
 
     pub(crate) fn saw(&self, input: &Input) {

@@ -1,21 +1,25 @@
 //! The manager with sockets: lease, watches, queue of writes, events, metrics.
+//!
+//! The step runs on a thread of its own, so that the lease is renewed, and requests are cut at its end, however long a step
+//! takes.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use causeway_alloc::Reuse;
 use causeway_api::install::FREED_NUMBERS;
 use causeway_cluster::{Config, Input, Manager, Output};
-use causeway_record::{Event, FreedNumbers, Watched};
-use causeway_runtime::watch::{Selection, everywhere, watch};
+use causeway_record::{FreedNumbers, Watched};
+use causeway_runtime::watch::{Selection, Watches};
 use causeway_runtime::write::Writer;
-use causeway_runtime::{Health, Lease, Recorder, serve};
+use causeway_runtime::{Health, Lease, Permit, Recorder, Tasks, Times, describe, serve};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
+use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::metrics::Metrics;
 use crate::{Error, Flags};
@@ -25,6 +29,8 @@ const QUEUE: usize = 4096;
 /// Messages taken at once.
 const BATCH: usize = 256;
 const TICK: Duration = Duration::from_secs(1);
+/// How long a look at one object may take.
+const READ_TIME_OUT: Duration = Duration::from_secs(3);
 const LEASE_NAME: &str = "causeway-cluster-manager";
 
 /// How a manager runs, besides what it manages.
@@ -77,72 +83,201 @@ pub async fn run(
     options: Options,
     end: impl Future<Output = ()>,
 ) -> Result<(), Error> {
+    let pace = Pace { times: Times::default(), step: Manager::step };
+    run_at(pace, config, client, options, end).await
+}
+
+/// What a test makes faster or slower.
+#[derive(Clone, Copy)]
+struct Pace {
+    times: Times,
+    step: fn(&mut Manager, Input) -> Vec<Output>,
+}
+
+async fn run_at(
+    pace: Pace,
+    config: Config,
+    client: Client,
+    options: Options,
+    end: impl Future<Output = ()>,
+) -> Result<(), Error> {
     let manager = Manager::new(config.clone())?;
-    let (metrics, registry) = Metrics::new();
-    let health = Health::waiting("waiting for the lease");
-    if let Some(address) = options.metrics {
-        let bound = serve(address, Arc::new(registry), health.clone()).await?;
+    let (mut role, registry) = Role::new(pace, config, client, options);
+    if let Some(address) = role.options.metrics {
+        let bound = serve(&mut role.tasks, address, registry, role.health.clone()).await?;
         tracing::info!(%bound, "serving metrics");
     }
     let mut end = std::pin::pin!(end);
-    let mut lease = Lease::new(client.clone(), &config.namespace, LEASE_NAME, &options.identity);
-    if options.leader_elect {
-        tokio::select! {
-            () = lease.acquire() => tracing::info!("this is the leader"),
-            () = &mut end => return Ok(()),
-        }
-    }
-    metrics.leader.set(1);
-    let keep = async { if options.leader_elect { lease.keep().await } else { std::future::pending().await } };
+    let permit = tokio::select! {
+        permit = role.lead() => permit?,
+        () = &mut end => return Ok(()),
+    };
+    role.metrics.leader.set(1);
     let ended = tokio::select! {
-        ended = work(manager, &config, &client, &options, &health, &metrics) => ended,
-        reason = keep => Err(Error::LeadershipLost(reason)),
+        ended = role.work(manager, &permit) => ended,
         () = &mut end => Ok(()),
     };
-    metrics.leader.set(0);
-    if options.leader_elect && ended.is_ok() {
-        lease.release().await;
+    role.metrics.leader.set(0);
+    // Nothing is in flight any more when the lease is given back.
+    role.tasks.stop().await;
+    if role.options.leader_elect && !permit.is_over() {
+        role.lease().release().await;
     }
     ended
 }
 
-async fn work(
-    mut manager: Manager,
-    config: &Config,
-    client: &Client,
-    options: &Options,
-    health: &Health,
-    metrics: &Metrics,
-) -> Result<(), Error> {
-    let (sender, mut inputs) = mpsc::channel(QUEUE);
-    let writer = Writer::start(client.clone(), sender.clone(), Input::Written);
-    let recorder = Recorder::start(client.clone(), LEASE_NAME, &options.identity);
-    // The record first, then the lists: both are newer than the lease.
-    let reuse = read_memory(client, &config.namespace).await?;
-    let mut outputs = manager.step(Input::Tick(Timestamp::now().as_millisecond()));
-    outputs.extend(manager.step(Input::FreedNumbers(Box::new(reuse))));
-    let _watches = start_watches(client, config, &sender);
-    let mut ticks = tokio::time::interval(TICK);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut batch = Vec::with_capacity(BATCH);
-    loop {
-        for output in outputs.drain(..) {
-            match output {
-                Output::Write(request) => writer.send(request),
-                Output::Event(note) => recorder.say(note),
+/// The role's children, and what they share.
+struct Role {
+    pace: Pace,
+    config: Config,
+    client: Client,
+    options: Options,
+    tasks: Tasks,
+    health: Health,
+    metrics: Metrics,
+    writer: Writer,
+    recorder: Recorder,
+}
+
+impl Role {
+    fn new(pace: Pace, config: Config, client: Client, options: Options) -> (Self, Registry) {
+        let mut registry = Registry::default();
+        describe(&mut registry, "cluster-manager");
+        let health = Health::waiting("waiting for the lease");
+        registry.register_collector(Box::new(health.clone()));
+        let role = Self {
+            pace,
+            config,
+            client,
+            options,
+            tasks: Tasks::new(&health, &mut registry),
+            health,
+            metrics: Metrics::registered(&mut registry),
+            writer: Writer::new(&mut registry),
+            recorder: Recorder::new(&mut registry),
+        };
+        (role, registry)
+    }
+
+    fn lease(&self) -> Lease {
+        let client = self.client.clone();
+        let (namespace, me) = (&self.config.namespace, &self.options.identity);
+        Lease::new(client, namespace, LEASE_NAME, me, self.pace.times)
+    }
+
+    /// Waits until this manager may write.
+    async fn lead(&mut self) -> Result<Permit, Error> {
+        if !self.options.leader_elect {
+            return Ok(Permit::always());
+        }
+        let mut lease = self.lease();
+        let (permit, keep) = tokio::select! {
+            led = lease.acquire() => led,
+            ended = self.tasks.ended() => return Err(ended.into()),
+        };
+        tracing::info!("this is the leader");
+        self.tasks.start("lease", keep);
+        Ok(permit)
+    }
+
+    async fn work(&mut self, manager: Manager, permit: &Permit) -> Result<(), Error> {
+        let (sender, mut inputs) = mpsc::channel(QUEUE);
+        self.start_writing(&sender, permit);
+        // The record first, then the lists: both are newer than the lease.
+        let reuse = tokio::select! {
+            reuse = read_memory(&self.client, &self.config.namespace) => reuse?,
+            ended = self.tasks.ended() => return Err(lost(ended, permit)),
+        };
+        let mut mind = Mind { manager, step: self.pace.step, outputs: Vec::new() };
+        let mut batch = vec![tick(), Input::FreedNumbers(Box::new(reuse))];
+        self.start_watches(sender);
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            batch.iter().for_each(|input| self.metrics.saw(input));
+            mind = tokio::select! {
+                biased;
+                ended = self.tasks.ended() => return Err(lost(ended, permit)),
+                mind = mind.think(batch) => mind?,
+            };
+            self.tell(&mut mind);
+            batch = Vec::new();
+            tokio::select! {
+                biased;
+                ended = self.tasks.ended() => return Err(lost(ended, permit)),
+                _ = ticks.tick() => batch.push(tick()),
+                _ = inputs.recv_many(&mut batch, BATCH) => {}
             }
         }
-        health.set(manager.ready());
-        tokio::select! {
-            biased;
-            _ = ticks.tick() => batch.push(Input::Tick(Timestamp::now().as_millisecond())),
-            count = inputs.recv_many(&mut batch, BATCH) => if count == 0 { return Ok(()) },
+    }
+
+    fn start_writing(&mut self, sender: &mpsc::Sender<Input>, permit: &Permit) {
+        let Self { tasks, client, options, writer, recorder, .. } = self;
+        writer.start(tasks, client.clone(), permit.clone(), sender.clone(), Input::Written);
+        recorder.start(tasks, client.clone(), permit.clone(), LEASE_NAME, &options.identity);
+    }
+
+    fn start_watches(&mut self, sender: mpsc::Sender<Input>) {
+        let (client, features) = (&self.client, &self.config.features);
+        let all = Selection::default;
+        let mut watches = Watches { tasks: &mut self.tasks, health: &self.health, sender };
+        watches.everywhere(client, all(), Input::Node);
+        watches.everywhere(client, all(), Input::Namespace);
+        watches.everywhere(client, all(), Input::Nad);
+        watches.everywhere(client, all(), Input::UserDefinedNetwork);
+        watches.everywhere(client, all(), Input::ClusterUserDefinedNetwork);
+        watches.everywhere(client, all(), Input::Pod);
+        watches.everywhere(client, all(), Input::ZoneReport);
+        if features.without_networks().is_none() {
+            watches.everywhere(client, all(), Input::EndpointSlice);
         }
-        for input in batch.drain(..) {
-            metrics.saw(&input);
-            outputs.extend(manager.step(input));
+        if features.network_connect {
+            let optional = Selection { optional: true, ..all() };
+            watches.everywhere(client, optional, Input::ClusterNetworkConnect);
         }
-        metrics.count(&manager);
+    }
+
+    fn tell(&self, mind: &mut Mind) {
+        for output in mind.outputs.drain(..) {
+            match output {
+                Output::Write(request) => self.writer.send(request),
+                Output::Withdraw { target, part } => drop(self.writer.withdraw(&target, part)),
+                Output::Event(note) => self.recorder.say(note),
+            }
+        }
+        self.health.set(mind.manager.ready());
+        self.metrics.count(&mind.manager);
+    }
+}
+
+/// The manager, on its way to a thread of its own and back.
+struct Mind {
+    manager: Manager,
+    step: fn(&mut Manager, Input) -> Vec<Output>,
+    outputs: Vec<Output>,
+}
+
+impl Mind {
+    async fn think(mut self, inputs: Vec<Input>) -> Result<Self, Error> {
+        let thinking = spawn_blocking(move || {
+            for input in inputs {
+                self.outputs.extend((self.step)(&mut self.manager, input));
+            }
+            self
+        });
+        thinking.await.map_err(|error| Error::Step(error.to_string()))
+    }
+}
+
+fn tick() -> Input {
+    Input::Tick(Timestamp::now().as_millisecond())
+}
+
+/// Whatever ends first when the lease has run out, that is the reason.
+fn lost(ended: causeway_runtime::Error, permit: &Permit) -> Error {
+    match ended {
+        causeway_runtime::Error::Ended { reason, .. } if permit.is_over() => Error::LeadershipLost(reason),
+        ended => ended.into(),
     }
 }
 
@@ -151,55 +286,23 @@ async fn work(
 async fn read_memory(client: &Client, namespace: &str) -> Result<Reuse, Error> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     loop {
-        match api.get_opt(FREED_NUMBERS).await {
-            Ok(None) => return Ok(Reuse::default()),
-            Ok(Some(map)) => {
-                let name = format!("{namespace}/{FREED_NUMBERS}");
-                let numbers = FreedNumbers::key(&map).map(|key| FreedNumbers::trim(map, key).numbers);
-                let numbers =
-                    numbers.unwrap_or(Ok(None)).map_err(|problem| Error::Memory { name, problem })?;
-                return Ok(numbers.unwrap_or_default());
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the record of freed numbers cannot be read yet");
-                tokio::time::sleep(TICK).await;
-            }
-        }
+        let problem = match timeout(READ_TIME_OUT, api.get_opt(FREED_NUMBERS)).await {
+            Ok(Ok(None)) => return Ok(Reuse::default()),
+            Ok(Ok(Some(map))) => return parse_memory(map, namespace),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the API server does not answer".to_owned(),
+        };
+        tracing::warn!(problem, "the record of freed numbers cannot be read yet");
+        tokio::time::sleep(TICK).await;
     }
 }
 
-fn start_watches(client: &Client, config: &Config, sender: &mpsc::Sender<Input>) -> JoinSet<()> {
-    let mut watches = JoinSet::new();
-    start(&mut watches, client, sender, Input::Node);
-    start(&mut watches, client, sender, Input::Namespace);
-    start(&mut watches, client, sender, Input::Nad);
-    start(&mut watches, client, sender, Input::UserDefinedNetwork);
-    start(&mut watches, client, sender, Input::ClusterUserDefinedNetwork);
-    start(&mut watches, client, sender, Input::Pod);
-    start(&mut watches, client, sender, Input::ZoneReport);
-    if config.features.without_networks().is_none() {
-        start(&mut watches, client, sender, Input::EndpointSlice);
-    }
-    if config.features.network_connect {
-        start(&mut watches, client, sender, Input::ClusterNetworkConnect);
-    }
-    watches
+fn parse_memory(map: ConfigMap, namespace: &str) -> Result<Reuse, Error> {
+    let numbers = FreedNumbers::key(&map).map(|key| FreedNumbers::trim(map, key).numbers);
+    let name = format!("{namespace}/{FREED_NUMBERS}");
+    let numbers = numbers.unwrap_or(Ok(None)).map_err(|problem| Error::Memory { name, problem })?;
+    Ok(numbers.unwrap_or_default())
 }
 
-fn start<T: Watched>(
-    watches: &mut JoinSet<()>,
-    client: &Client,
-    sender: &mpsc::Sender<Input>,
-    wrap: fn(Event<T, T::Key>) -> Input,
-) where
-    T::Object: Sync,
-    <T::Object as kube::Resource>::DynamicType: Send + Sync,
-{
-    let log = move |event: Event<T, T::Key>| {
-        if let Event::Unsynced(problem) = &event {
-            tracing::warn!("{problem}");
-        }
-        wrap(event)
-    };
-    watches.spawn(watch::<T, Input>(everywhere::<T>(client), Selection::default(), sender.clone(), log));
-}
+#[cfg(test)]
+mod tests;

@@ -179,7 +179,7 @@ impl Manager {
             Event::Applied(object) => applied(self, object),
             Event::Deleted(key) => deleted(self, &key),
             Event::Synced => self.gate.listed(kind),
-            Event::Unsynced(problem) => self.gate.problem(kind, problem),
+            Event::Unsynced(broken) => self.gate.problem(kind, broken.message),
         }
     }
 

@@ -530,7 +530,10 @@ fn a_start_removes_what_is_left_over_and_nothing_else() {
         let config = causeway_node::cni::CniConfig::new(node.socket.clone());
         let metrics = causeway_node::cni::CniMetrics::default();
         let (host, ovs) = (node.host.clone(), node.ovs.clone());
-        let _server = causeway_node::cni::CniServer::start(config, pods.clone(), host, ovs, metrics).unwrap();
+        let mut tasks = switch::tasks();
+        let server =
+            causeway_node::cni::CniServer::start(&mut tasks, config, pods.clone(), host, ovs, metrics);
+        let _server = server.unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(node.switch.ports().len(), 3, "nothing goes before all pods are known");
         pods.set_listed();

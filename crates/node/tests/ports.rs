@@ -7,6 +7,7 @@ use causeway_host::{Host as _, Kernel};
 use causeway_node::ovs::{Error, Ovs, OvsConfig, internal_ports};
 use causeway_ovsdb_client::Remote;
 use causeway_plan::host::{HostLink, HostPlan, HostRoute, OvsPort};
+use causeway_runtime::Tasks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use switch::{Switch, on_own_node};
@@ -39,16 +40,18 @@ fn plan(names: &[(&str, u8)]) -> HostPlan {
     }
 }
 
-fn start(switch: &Switch) -> Ovs {
+/// The task ends with the second value.
+fn start(switch: &Switch) -> (Ovs, Tasks) {
     let remotes = Remote::list(&switch.database.remote()).unwrap();
-    Ovs::start(OvsConfig { remotes, bridge: "br-int".into() })
+    let mut tasks = switch::tasks();
+    (Ovs::start(&mut tasks, OvsConfig { remotes, bridge: "br-int".into() }), tasks)
 }
 
 #[test]
 fn a_management_port_becomes_a_device_and_then_nothing_is_written() {
     on_own_node(async || {
         let switch = Switch::start();
-        let ovs = start(&switch);
+        let (ovs, _tasks) = start(&switch);
         let wanted = plan(&[("ovn-k8s-mp0", 1)]);
         assert_eq!(ovs.ensure_internal(internal_ports(&wanted)).await, Ok(true));
         let applied = Kernel.apply_host(&wanted);
@@ -73,7 +76,7 @@ fn a_management_port_becomes_a_device_and_then_nothing_is_written() {
 
         // Another process, the same plan.
         let writes = switch.database.transactions().transactions.len();
-        assert_eq!(start(&switch).ensure_internal(internal_ports(&wanted)).await, Ok(false));
+        assert_eq!(start(&switch).0.ensure_internal(internal_ports(&wanted)).await, Ok(false));
         assert_eq!(Kernel.apply_host(&wanted).writes, 0);
         assert_eq!(switch.database.transactions().transactions.len(), writes);
     });
@@ -83,7 +86,7 @@ fn a_management_port_becomes_a_device_and_then_nothing_is_written() {
 fn ports_follow_the_plan_and_others_stay() {
     on_own_node(async || {
         let switch = Switch::start();
-        let ovs = start(&switch);
+        let (ovs, _tasks) = start(&switch);
         switch.vsctl(&[
             "add-port",
             "br-int",
@@ -117,7 +120,7 @@ fn ports_follow_the_plan_and_others_stay() {
 fn a_bridge_that_is_not_there_is_said() {
     on_own_node(async || {
         let switch = Switch::start();
-        let ovs = start(&switch);
+        let (ovs, _tasks) = start(&switch);
         let mut wanted = plan(&[("ovn-k8s-mp0", 1)]);
         wanted.links.get_mut("ovn-k8s-mp0").unwrap().ovs.as_mut().unwrap().bridge = "br-no".into();
         assert_eq!(ovs.ensure_internal(internal_ports(&wanted)).await, Err(Error::NoBridge("br-no".into())));
@@ -128,7 +131,7 @@ fn a_bridge_that_is_not_there_is_said() {
 fn a_device_that_the_switch_cannot_open_is_said() {
     on_own_node(async || {
         let switch = Switch::start();
-        let ovs = start(&switch);
+        let (ovs, _tasks) = start(&switch);
         let port = causeway_node::ovs::PodPort {
             name: "no-such-device".into(),
             iface_id: "ns1_web".into(),

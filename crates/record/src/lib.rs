@@ -32,5 +32,5 @@ pub use pod::Pod;
 pub use read::Read;
 pub use report::{RenderedHash, ZoneReport};
 pub use service::{Protocol, Service, ServicePort};
-pub use watch::{Event, NOT_INSTALLED, Watched, is_not_installed};
+pub use watch::{Broken, Cause, Event, Watched};
 pub use write::{Action, Ended, Kind, Outcome, Part, Priority, Request, Target};

@@ -17,7 +17,27 @@ pub enum Event<T, K> {
     Synced,
     /// Something is wrong with the watch. Before the first `Synced` nothing may be concluded from what is missing;
     /// after it, what was said stays whole but may be old.
-    Unsynced(String),
+    Unsynced(Broken),
+}
+
+/// What is wrong with a watch.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Broken {
+    /// What follows from it.
+    pub cause: Cause,
+    /// What is wrong and what to do, for people.
+    pub message: String,
+}
+
+/// Why a watch is broken.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Cause {
+    /// The kind is not installed, so there are no objects of it.
+    NotInstalled,
+    /// The right to list or watch the kind is missing.
+    Forbidden,
+    /// Anything else, most often that the API server cannot be reached.
+    Other,
 }
 
 /// Something that is watched: what is kept of an object of a kind.
@@ -35,12 +55,4 @@ pub trait Watched: Sized + Send + 'static {
     fn key(object: &Self::Object) -> Option<Self::Key>;
     /// What is kept of the object.
     fn trim(object: Self::Object, key: Self::Key) -> Self;
-}
-
-/// How [`Event::Unsynced`] says that a kind is not installed.
-pub const NOT_INSTALLED: &str = "are not installed in this cluster";
-
-/// Whether [`Event::Unsynced`] says that the kind is not installed: then there are no objects of it.
-pub fn is_not_installed(problem: &str) -> bool {
-    problem.contains(NOT_INSTALLED)
 }

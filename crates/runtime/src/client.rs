@@ -10,7 +10,8 @@ use kube::{Client, Config};
 
 use crate::Error;
 
-/// How long a connection may take to be made. A write as a whole has three seconds.
+/// How long a connection may take to be made. Requests as a whole have their own limits where they are sent: a watch lasts
+/// minutes, a write three seconds.
 const CONNECT: Duration = Duration::from_secs(2);
 
 /// A client by kubeconfig, or by the service account of the pod that this runs in. Token files are read again

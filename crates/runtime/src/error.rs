@@ -1,6 +1,6 @@
 //! The one error of this crate.
 
-/// What can go wrong before a role runs. Later problems are messages.
+/// Why a role cannot start, or cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message of each variant says what its fields are")]
 pub enum Error {
@@ -12,4 +12,6 @@ pub enum Error {
     Client(String),
     #[error("the address {address} for metrics cannot be used: {problem}")]
     Listen { address: String, problem: std::io::Error },
+    #[error("the task {task} has ended: {reason}")]
+    Ended { task: String, reason: String },
 }

@@ -1,6 +1,8 @@
 //! The lease: one cluster manager at a time.
 //!
-//! Owns the Lease object. Losing it is a message; what ends then is the role's affair.
+//! Owns the Lease object and the end of the [`Permit`] to write. The end is hard: it counts from the moment before the last
+//! successful renewal was sent, so nobody else can have taken the lease by then. Losing it is a message; what ends then is
+//! the role's affair.
 
 use std::time::Duration;
 
@@ -11,13 +13,31 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Error};
 use tokio::time::Instant;
 
-/// How long a lease holds after it was renewed.
-const LEASE: Duration = Duration::from_secs(15);
-/// How long the holder goes on without having renewed.
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// How often the holder renews, and others look.
-const RETRY: Duration = Duration::from_secs(2);
-const TIME_OUT: Duration = Duration::from_secs(3);
+use crate::permit::{Grant, Permit};
+
+/// How long everything about a lease takes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Times {
+    /// How long a lease holds after it was renewed.
+    pub lease: Duration,
+    /// How long the holder writes without having renewed.
+    pub renew_deadline: Duration,
+    /// How often the holder renews, and others look.
+    pub retry: Duration,
+    /// How long one look or renewal may take.
+    pub time_out: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+            time_out: Duration::from_secs(3),
+        }
+    }
+}
 
 /// The lease as it was read: who has it, and how often it changed hands.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -54,63 +74,83 @@ pub fn evaluate(lease: &LeaseSpec, me: &str, unchanged_ms: i64) -> Verdict {
 }
 
 /// One who wants the lease.
+#[derive(Clone)]
 pub struct Lease {
     api: Api<Object>,
     name: String,
     me: String,
+    times: Times,
     seen: Option<(Object, Instant)>,
 }
 
 impl Lease {
     /// Wants the lease of this name.
-    pub fn new(client: Client, namespace: &str, name: &str, me: &str) -> Self {
-        Self { api: Api::namespaced(client, namespace), name: name.into(), me: me.into(), seen: None }
+    pub fn new(client: Client, namespace: &str, name: &str, me: &str, times: Times) -> Self {
+        Self { api: Api::namespaced(client, namespace), name: name.into(), me: me.into(), times, seen: None }
     }
 
-    /// Waits until the lease is ours.
-    pub async fn acquire(&mut self) {
+    /// Waits until the lease is ours. The permit ends at the deadline unless the second value is run, which renews the
+    /// lease until that fails for too long or somebody else has it, and says which.
+    pub async fn acquire(&mut self) -> (Permit, impl Future<Output = String> + Send + use<>) {
         loop {
-            match tokio::time::timeout(TIME_OUT, self.attempt()).await {
-                Ok(Ok(true)) => return,
-                Ok(Ok(false)) => {}
-                Ok(Err(error)) => {
-                    tracing::warn!(lease = self.name, %error, "the lease cannot be read or written")
+            let begun = Instant::now();
+            match self.attempt_within(begun + self.times.time_out).await {
+                Ok(true) => {
+                    let (grant, permit) = Permit::until(begun + self.times.renew_deadline);
+                    return (permit, self.clone().keep(begun, grant));
                 }
-                Err(_) => tracing::warn!(lease = self.name, "the API server does not answer"),
+                Ok(false) => {}
+                Err(problem) => tracing::warn!(lease = self.name, problem, "the lease is not ours"),
             }
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(self.times.retry).await;
         }
     }
 
-    /// Renews the lease until that fails for too long or somebody else has it, and says which.
-    pub async fn keep(&mut self) -> String {
-        let mut renewed = Instant::now();
+    async fn keep(mut self, mut renewed: Instant, grant: Grant) -> String {
+        let Times { renew_deadline, retry, time_out, .. } = self.times;
         loop {
-            tokio::time::sleep(RETRY).await;
-            let reason = match tokio::time::timeout(TIME_OUT, self.attempt()).await {
-                Ok(Ok(true)) => {
-                    renewed = Instant::now();
+            let until = renewed + renew_deadline;
+            tokio::time::sleep_until(until.min(Instant::now() + retry)).await;
+            let begun = Instant::now();
+            let problem = match self.attempt_within(until.min(begun + time_out)).await {
+                Ok(true) => {
+                    renewed = begun;
+                    grant.extend(renewed + renew_deadline);
                     continue;
                 }
-                Ok(Ok(false)) => return "somebody else has the lease".into(),
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "the API server does not answer".into(),
+                Ok(false) => {
+                    grant.revoke();
+                    return "somebody else has the lease".into();
+                }
+                Err(problem) => problem,
             };
-            if renewed.elapsed() >= RENEW_DEADLINE {
-                return format!("the lease could not be renewed for 10 s: {reason}");
+            tracing::warn!(lease = self.name, problem, "the lease was not renewed");
+            if until <= Instant::now() {
+                return format!("the lease could not be renewed for {renew_deadline:?}: {problem}");
             }
         }
     }
 
-    /// Gives the lease back, so that the next one need not wait.
+    /// Gives the lease back, so that the next one need not wait. Only after everything that writes has ended.
     pub async fn release(&mut self) {
-        let Some((object, _)) = self.seen.take() else { return };
-        let spec = Spec { holder_identity: Some(String::new()), ..object.spec.clone().unwrap_or_default() };
-        let object = Object { spec: Some(spec), ..object };
-        let params = PostParams::default();
-        let write = self.api.replace(&self.name, &params, &object);
-        // Whoever comes next waits for the lease to run out; that is all that a failure costs.
-        let _best_effort = tokio::time::timeout(TIME_OUT, write).await;
+        let release = async {
+            let Ok(Some(object)) = self.api.get_opt(&self.name).await else { return };
+            let spec = object.spec.clone().unwrap_or_default();
+            if spec.holder_identity.as_ref() == Some(&self.me) {
+                let spec = Spec { holder_identity: Some(String::new()), ..spec };
+                let object = Object { spec: Some(spec), ..object };
+                // Whoever comes next waits for the lease to run out; that is all that a failure costs.
+                let _best_effort = self.api.replace(&self.name, &PostParams::default(), &object).await;
+            }
+        };
+        let _best_effort = tokio::time::timeout(self.times.time_out, release).await;
+    }
+
+    async fn attempt_within(&mut self, moment: Instant) -> Result<bool, String> {
+        match tokio::time::timeout_at(moment, self.attempt()).await {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_) => Err("the API server does not answer".into()),
+        }
     }
 
     /// Whether the lease is ours now.
@@ -166,7 +206,7 @@ impl Lease {
     fn spec(&self, transitions: i32, acquired: Option<MicroTime>) -> Spec {
         Spec {
             holder_identity: Some(self.me.clone()),
-            lease_duration_seconds: i32::try_from(LEASE.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(self.times.lease.as_secs()).ok(),
             acquire_time: acquired,
             renew_time: Some(now()),
             lease_transitions: Some(transitions),
@@ -191,6 +231,7 @@ fn read(object: &Object) -> LeaseSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::Answer;
 
     #[test]
     fn a_lease_is_taken_when_it_is_free_or_has_stood_still() {
@@ -201,5 +242,74 @@ mod tests {
         assert_eq!(evaluate(&lease("other"), "me", 15_000), Verdict::Take);
         let broken = LeaseSpec { seconds: 0, ..lease("other") };
         assert_eq!(evaluate(&broken, "me", 999), Verdict::Wait);
+    }
+
+    /// Holds the lease on a server that answers until it is told to stop.
+    fn lease(answers: impl Fn() -> bool + Send + 'static) -> (Lease, crate::fake::Asked) {
+        let mut object = serde_json::Value::Null;
+        let (client, asked) = crate::fake::client(move |what, body| {
+            if !answers() {
+                return Answer::Silence;
+            }
+            match what.split(' ').next() {
+                Some("POST" | "PUT") => object = body,
+                _ if object.is_null() => return Answer::Status(404),
+                _ => {}
+            }
+            Answer::Object(object.clone())
+        });
+        (Lease::new(client, "causeway", "lease", "me", Times::default()), asked)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_renewed_permits_and_one_that_is_not_ends_at_the_deadline() {
+        let start = Instant::now();
+        let (mut lease, _) = lease(move || start.elapsed() < Duration::from_secs(61));
+        let (permit, keep) = lease.acquire().await;
+        let reason = keep.await;
+        assert_eq!(reason, "the lease could not be renewed for 10s: the API server does not answer");
+        // The last renewal was sent after 60 s.
+        assert_eq!((start.elapsed().as_millis() / 100, permit.is_over()), (700, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_ends_even_if_nobody_renews() {
+        let start = Instant::now();
+        let (mut lease, _) = lease(|| true);
+        let (permit, keep) = lease.acquire().await;
+        permit.over().await;
+        assert_eq!(start.elapsed().as_secs(), 10);
+        drop(keep);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_somebody_else_has_taken_ends_the_permit_at_once() {
+        let taken = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let seen = std::sync::Arc::clone(&taken);
+        let mut object = serde_json::Value::Null;
+        let (client, _) = crate::fake::client(move |what, body| {
+            if what.starts_with("POST") {
+                object = body;
+            }
+            if seen.load(std::sync::atomic::Ordering::Relaxed) {
+                object["spec"]["holderIdentity"] = "other".into();
+            }
+            if object.is_null() { Answer::Status(404) } else { Answer::Object(object.clone()) }
+        });
+        let mut lease = Lease::new(client, "causeway", "lease", "me", Times::default());
+        let (permit, keep) = lease.acquire().await;
+        taken.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!((keep.await.as_str(), permit.is_over()), ("somebody else has the lease", true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_own_lease_is_given_back() {
+        let (mut mine, asked) = lease(|| true);
+        let (_permit, _keep) = mine.acquire().await;
+        let mut others = Lease { me: "other".into(), ..mine.clone() };
+        others.release().await;
+        mine.release().await;
+        let asked: Vec<String> = asked.lock().unwrap().iter().map(|(_, what)| what[..4].to_owned()).collect();
+        assert_eq!(asked, ["GET ", "POST", "GET ", "GET ", "PUT "]);
     }
 }

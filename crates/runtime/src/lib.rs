@@ -1,5 +1,5 @@
-//! What every role needs of Kubernetes: a client, watches, a queue of writes, a lease, events, metrics, and the
-//! flags that describe the cluster.
+//! What every role needs of Kubernetes: a client, watches, a queue of writes, a lease, events, metrics, the flags that
+//! describe the cluster, and a parent for everything that runs beside the role.
 //!
 //! Owns the sockets and the clock. Never decides anything: what comes in leaves as messages, what is to be
 //! written comes as messages, and whoever decides stays a pure function between the two.
@@ -7,9 +7,15 @@
 mod client;
 mod error;
 mod events;
+#[cfg(test)]
+mod fake;
 mod flags;
+mod health;
 mod lease;
 mod metrics;
+mod permit;
+mod process;
+mod tasks;
 pub mod watch;
 pub mod write;
 
@@ -17,5 +23,9 @@ pub use client::client;
 pub use error::Error;
 pub use events::Recorder;
 pub use flags::ClusterFlags;
-pub use lease::{Lease, LeaseSpec, Verdict, evaluate};
-pub use metrics::{Health, serve};
+pub use health::Health;
+pub use lease::{Lease, LeaseSpec, Times, Verdict, evaluate};
+pub use metrics::serve;
+pub use permit::Permit;
+pub use process::describe;
+pub use tasks::Tasks;

@@ -4,13 +4,16 @@
 
 use std::time::Duration;
 
-use causeway_record::Event;
-use causeway_record::{Action, Ended, Kind, Outcome, Part, Priority, Request, Target};
-use causeway_record::{Namespace, Udn};
-use causeway_runtime::watch::{Lists, Selection, everywhere, watch};
+use causeway_record::{
+    Action, Cause, Ended, Event, EventNote, Kind, Namespace, Outcome, Part, Priority, Regarding, Request,
+    Target, Udn,
+};
+use causeway_runtime::watch::{Lists, Selection, Watches};
 use causeway_runtime::write::Writer;
+use causeway_runtime::{Health, Permit, Recorder, Tasks};
 use causeway_testing::ApiServer;
 use kube::Client;
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -19,6 +22,11 @@ fn client(server: &ApiServer) -> Client {
     config.accept_invalid_certs = true;
     config.auth_info = serde_json::from_value(json!({"token": server.token()})).unwrap();
     Client::try_from(config).unwrap()
+}
+
+fn tasks() -> (Tasks, Health) {
+    let health = Health::waiting("a test");
+    (Tasks::new(&health, &mut Registry::default()), health)
 }
 
 async fn next<T>(receiver: &mut mpsc::Receiver<T>) -> T {
@@ -35,15 +43,18 @@ async fn what_a_real_server_answers() {
     }
     a_kind_that_is_not_installed_is_no_empty_list(&client).await;
     every_answer_has_its_meaning(&server, &client).await;
+    the_same_event_is_counted(&server, &client).await;
 }
 
 async fn a_watch_says_everything_then_what_changes(server: &ApiServer, client: &Client, lists: Lists) {
     let (sender, mut events) = mpsc::channel(16);
     let selection = Selection { lists, ..Selection::default() };
-    let task =
-        tokio::spawn(watch::<Namespace, _>(everywhere::<Namespace>(client), selection, sender, |event| {
-            event
-        }));
+    let (mut tasks, health) = tasks();
+    Watches { tasks: &mut tasks, health: &health, sender }.everywhere::<Namespace>(
+        client,
+        selection,
+        |event| event,
+    );
     let mut listed = Vec::new();
     loop {
         match next(&mut events).await {
@@ -59,20 +70,58 @@ async fn a_watch_says_everything_then_what_changes(server: &ApiServer, client: &
         Event::Applied(namespace) => assert_eq!(namespace.name.as_str(), name),
         other => panic!("{other:?}"),
     }
-    drop(events);
     server.kubectl(&["label", "namespace", &name, "a=b"]).text();
-    tokio::time::timeout(Duration::from_secs(30), task).await.unwrap().unwrap();
+    match next(&mut events).await {
+        Event::Applied(namespace) => assert_eq!(namespace.labels["a"], "b"),
+        other => panic!("{other:?}"),
+    }
 }
 
 async fn a_kind_that_is_not_installed_is_no_empty_list(client: &Client) {
     let (sender, mut events) = mpsc::channel(16);
-    let api = everywhere::<Udn>(client);
-    let task = tokio::spawn(watch::<Udn, _>(api, Selection::default(), sender, |event| event));
+    let (mut tasks, health) = tasks();
+    Watches { tasks: &mut tasks, health: &health, sender }.everywhere::<Udn>(
+        client,
+        Selection::default(),
+        |event| event,
+    );
     for _ in 0..2 {
-        let Event::Unsynced(problem) = next(&mut events).await else { panic!("nothing was listed") };
-        assert!(problem.starts_with("userdefinednetworks are not installed in this cluster"), "{problem}");
+        let Event::Unsynced(broken) = next(&mut events).await else { panic!("nothing was listed") };
+        assert_eq!(broken.cause, Cause::NotInstalled);
+        let begin = "userdefinednetworks are not installed in this cluster";
+        assert!(broken.message.starts_with(begin), "{}", broken.message);
     }
-    task.abort();
+}
+
+fn quota(message: &str) -> EventNote {
+    let regarding = Regarding {
+        api_version: "v1".into(),
+        kind: "ConfigMap".into(),
+        namespace: Some("default".into()),
+        name: "there".into(),
+        uid: "1".into(),
+    };
+    EventNote { regarding, warning: true, reason: "Full".into(), message: message.into() }
+}
+
+/// Old and new readers see the same: when it was first, when last, how often.
+async fn the_same_event_is_counted(server: &ApiServer, client: &Client) {
+    let (mut tasks, _) = tasks();
+    let recorder = Recorder::new(&mut Registry::default());
+    recorder.start(&mut tasks, client.clone(), Permit::always(), "causeway-test", "here");
+    recorder.say(quota("nothing is left"));
+    let fields = "{.items[*].message} {.items[*].count} {.items[*].reportingComponent}";
+    let said = || server.kubectl(&["get", "events", "-o", &format!("jsonpath={fields}")]).text();
+    while !said().contains("nothing is left") {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(said(), "nothing is left 1 causeway-test");
+    let text = server.kubectl(&["get", "events", "-o", "json"]).text();
+    let event = serde_json::from_str::<Value>(&text).unwrap()["items"][0].clone();
+    assert_eq!((&event["type"], &event["reason"]), (&json!("Warning"), &json!("Full")));
+    assert_eq!(event["firstTimestamp"], event["lastTimestamp"]);
+    let second = |field: &str| event[field].as_str().unwrap()[..19].to_owned();
+    assert_eq!(second("eventTime"), second("firstTimestamp"));
 }
 
 async fn every_answer_has_its_meaning(server: &ApiServer, client: &Client) {
@@ -101,7 +150,9 @@ async fn every_answer_has_its_meaning(server: &ApiServer, client: &Client) {
         ),
     ];
     let (sender, mut outcomes) = mpsc::channel::<Outcome>(16);
-    let writer = Writer::start(client.clone(), sender, |outcome| outcome);
+    let (mut tasks, _) = tasks();
+    let writer = Writer::new(&mut Registry::default());
+    writer.start(&mut tasks, client.clone(), Permit::always(), sender, |outcome| outcome);
     for (token, (name, action, expected)) in (1..).zip(table) {
         let target = Target { kind: Kind::ConfigMap, namespace: Some("default".into()), name: name.into() };
         let text = format!("{name}: {action:?}");

@@ -97,6 +97,22 @@ impl ApiServer {
         }
     }
 
+    /// Stops the API server where it is: its sockets stay open and nothing answers.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets a frozen API server go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let server = self.children.last().unwrap().id().to_string();
+        let sent = Command::new("kill").args([signal, &server]).status().unwrap();
+        assert!(sent.success(), "the API server takes no signal");
+    }
+
     /// The port of the API server on loopback.
     pub const fn port(&self) -> u16 {
         self.port

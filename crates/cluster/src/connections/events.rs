@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::decision::{Cluster, Connect, Connections};
 use causeway_alloc::ConnectRecord;
 use causeway_api::intent;
-use causeway_record::{self as record, Event, is_not_installed};
+use causeway_record::{self as record, Cause, Event};
 use causeway_types::ConnectName;
 
 use super::{ConnectState, KIND, connect_target};
@@ -135,7 +135,7 @@ impl Manager {
     /// at once they have been listed.
     pub(crate) fn listen_to_connects(&mut self, event: &Event<record::Connect, ConnectName>) {
         match event {
-            Event::Unsynced(problem) if is_not_installed(problem) => self.gate.listed(KIND),
+            Event::Unsynced(broken) if broken.cause == Cause::NotInstalled => self.gate.listed(KIND),
             Event::Synced if !self.connects.listed => {
                 self.connects.listed = true;
                 if self.started {

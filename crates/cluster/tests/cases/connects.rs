@@ -2,8 +2,8 @@
 
 use causeway_api::annotations::keys;
 use causeway_cluster::Input;
-use causeway_record::Event;
 use causeway_record::Kind;
+use causeway_record::{Broken, Cause, Event};
 use causeway_types::ConnectTopology;
 use serde_json::{Value, json};
 
@@ -431,10 +431,9 @@ fn annotations_of_others() {
 fn connections_are_not_installed() {
     let mut world = World::empty(ipv4());
     for input in synced(causeway_alloc::Reuse::default()) {
-        let missing =
-            "clusternetworkconnects are not installed in this cluster: apply the custom resource definitions";
+        let missing = Broken { cause: Cause::NotInstalled, message: "they are not installed".into() };
         let input = match input {
-            Input::ClusterNetworkConnect(_) => Input::ClusterNetworkConnect(Event::Unsynced(missing.into())),
+            Input::ClusterNetworkConnect(_) => Input::ClusterNetworkConnect(Event::Unsynced(missing)),
             input => input,
         };
         let outputs = world.manager.step(input);

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use causeway_cluster::{Input, Manager, Output};
-use causeway_record::Event;
 use causeway_record::Kind;
+use causeway_record::{Broken, Cause, Event};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -39,8 +39,8 @@ fn a_kind_that_cannot_be_listed_is_named() {
     let mut manager = Manager::new(ipv4()).unwrap();
     for input in synced(causeway_alloc::Reuse::default()) {
         let unlisted = matches!(input, Input::UserDefinedNetwork(_));
-        let input =
-            if unlisted { Input::UserDefinedNetwork(Event::Unsynced("no rights".into())) } else { input };
+        let broken = Broken { cause: Cause::Forbidden, message: "no rights".into() };
+        let input = if unlisted { Input::UserDefinedNetwork(Event::Unsynced(broken)) } else { input };
         assert_eq!(manager.step(input), Vec::<Output>::new());
     }
     assert_eq!(manager.ready(), Err("no rights".to_owned()));

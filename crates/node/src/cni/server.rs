@@ -8,6 +8,7 @@ use causeway_cni::{
     parse_head, response,
 };
 use causeway_host::Host;
+use causeway_runtime::Tasks;
 use rustc_hash::FxHashMap;
 use serde_json::json;
 use std::fs;
@@ -19,8 +20,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// What the server needs to know.
 #[derive(Clone, Debug)]
@@ -45,18 +47,19 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A pause after a failed accept: out of file descriptors, usually.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The server. Ends when it is dropped; calls under way run to their end.
+/// The server's socket, which goes with it.
 pub struct CniServer {
-    accepting: tokio::task::JoinHandle<()>,
     socket: PathBuf,
 }
 
 impl CniServer {
-    /// Listens, and answers in tasks of the current runtime.
+    /// Listens, and answers in a child that the role cannot do without. Calls under way run to their end, whatever becomes
+    /// of the child.
     ///
     /// # Errors
     /// If the socket cannot be made.
     pub fn start(
+        tasks: &mut Tasks,
         config: CniConfig,
         pods: Pods,
         host: Arc<dyn Host>,
@@ -67,28 +70,33 @@ impl CniServer {
         let socket = config.socket.clone();
         info!(socket = %socket.display(), "waiting for pods");
         let desk = Arc::new(Desk { config, pods, host, ovs, metrics, calls: Calls::default() });
-        tokio::spawn({
-            let desk = desk.clone();
-            async move { desk.sweep_once().await }
-        });
-        let accepting = tokio::spawn(async move {
-            loop {
-                match listener.accept().await {
-                    Ok((stream, _)) => drop(tokio::spawn(serve(desk.clone(), stream))),
-                    Err(error) => {
-                        warn!(%error, "no call can be taken");
-                        tokio::time::sleep(PAUSE).await;
-                    }
+        tasks.start("CNI", accept(listener, desk));
+        Ok(CniServer { socket })
+    }
+}
+
+async fn accept(listener: UnixListener, desk: Arc<Desk>) -> String {
+    let mut calls = JoinSet::new();
+    let sweeper = desk.clone();
+    calls.spawn(async move { sweeper.sweep_once().await });
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => drop(calls.spawn(serve(desk.clone(), stream))),
+                Err(error) => {
+                    warn!(%error, "no call can be taken");
+                    tokio::time::sleep(PAUSE).await;
                 }
-            }
-        });
-        Ok(CniServer { accepting, socket })
+            },
+            Some(ended) = calls.join_next() => if let Err(error) = ended {
+                error!(%error, "a call was not answered");
+            },
+        }
     }
 }
 
 impl Drop for CniServer {
     fn drop(&mut self) {
-        self.accepting.abort();
         // The next server makes it anew anyway.
         let _ = fs::remove_file(&self.socket);
     }

@@ -8,6 +8,7 @@ use causeway_ovsdb_client::ovsdb::{
     Change, ChangeKind, Event, RequestId, RowRef, SessionConfig, Str, TransactOutcome, Transaction,
 };
 use causeway_ovsdb_client::{Client, ClientConfig, ClientEvent, Remote};
+use causeway_runtime::Tasks;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -45,8 +46,8 @@ pub struct Ovs {
 }
 
 impl Ovs {
-    /// Starts the task. It ends with the last handle.
-    pub fn start(config: OvsConfig) -> Ovs {
+    /// Starts the task, which the role cannot do without. It ends with the last handle.
+    pub fn start(tasks: &mut Tasks, config: OvsConfig) -> Ovs {
         let (asks, receiver) = mpsc::channel(QUEUE);
         let (ready, is_ready) =
             watch::channel(Err("the Open vSwitch database has not answered yet".to_owned()));
@@ -62,7 +63,7 @@ impl Ovs {
             waiting: BTreeMap::new(),
             ready,
         };
-        tokio::spawn(task.run());
+        tasks.start("Open vSwitch", task.run());
         Ovs { asks, ready: is_ready }
     }
 
@@ -154,12 +155,12 @@ struct Task {
 }
 
 impl Task {
-    async fn run(mut self) {
+    async fn run(mut self) -> String {
         loop {
             tokio::select! {
                 ask = self.asks.recv() => match ask {
                     Some(ask) => self.queue.push_back((ask, 0)),
-                    None => return,
+                    None => return "nobody asks any more".into(),
                 },
                 event = self.client.next() => self.on_event(event),
             }

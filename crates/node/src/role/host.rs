@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use causeway_host::{Host, Kernel};
 use causeway_plan::host::HostPlan;
+use causeway_runtime::Tasks;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -25,12 +26,12 @@ pub(super) struct HostTask {
 }
 
 impl HostTask {
-    /// Starts the task. It does nothing before the first plan.
-    pub(super) fn start(ovs: Ovs, kernel: Kernel) -> HostTask {
+    /// Starts the task, which the role cannot do without. It does nothing before the first plan.
+    pub(super) fn start(tasks: &mut Tasks, ovs: Ovs, kernel: Kernel) -> HostTask {
         let (plan, plans) = watch::channel(None);
         let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
         let writes = Arc::new(AtomicU64::new(0));
-        tokio::spawn(work(ovs, kernel, plans, said, Arc::clone(&writes)));
+        tasks.start("host", work(ovs, kernel, plans, said, Arc::clone(&writes)));
         HostTask { plan, state, writes }
     }
 
@@ -67,7 +68,7 @@ async fn work(
     mut plans: watch::Receiver<Option<HostPlan>>,
     said: watch::Sender<Result<(), String>>,
     writes: Arc<AtomicU64>,
-) {
+) -> String {
     loop {
         let plan = plans.borrow_and_update().clone();
         let mut pause = REPAIR;
@@ -83,7 +84,7 @@ async fn work(
             said.send_if_modified(|known| std::mem::replace(known, outcome.clone()) != outcome);
         }
         tokio::select! {
-            changed = plans.changed() => if changed.is_err() { return },
+            changed = plans.changed() => if changed.is_err() { return "nobody plans any more".into() },
             () = tokio::time::sleep(pause) => {}
         }
     }

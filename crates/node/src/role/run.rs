@@ -1,7 +1,6 @@
 //! The role's one task, and the children that own its sockets.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,13 +14,12 @@ use causeway_ovsdb_client::ovsdb::RowRef;
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_plan::{Northbound, Southbound, own_ports};
 use causeway_record::{
-    Action, Connect, Ended, EndpointSlice, Event, FreedNumbers, Kind, Nad, Namespace, Node, Outcome, Part,
-    Pod, Priority, Request, Service, Target, Watched,
+    Action, Connect, Ended, EndpointSlice, FreedNumbers, Kind, Nad, Namespace, Node, Outcome, Part, Pod,
+    Priority, Request, Service, Target,
 };
-use causeway_runtime::watch as watches;
-use causeway_runtime::watch::{Lists, Selection, everywhere};
+use causeway_runtime::watch::{Lists, Selection, Watches};
 use causeway_runtime::write::Writer;
-use causeway_runtime::{Health, serve};
+use causeway_runtime::{Health, Permit, Tasks, describe, serve};
 use causeway_types::{Cidr, Mac, NetworkId, management_port_device};
 use causeway_zone::{Dirty, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -71,21 +69,22 @@ enum Message {
 pub async fn run(flags: NodeFlags) -> anyhow::Result<()> {
     let client = causeway_runtime::client(flags.cluster.kubeconfig.as_deref(), "node").await?;
     let (sender, messages) = mpsc::channel(QUEUE);
-    start_watches(&client, &sender);
-    if flags.enable_network_connect {
-        start_watch::<Connect>(&client, &sender, |event| Message::Input(Input::Connect(Box::new(event))));
-    }
-    start_freed(&client, &sender, &flags.cluster.namespace);
-    let writer = Writer::start(client.clone(), sender, Message::Written);
     let mut registry = Registry::default();
-    let metrics = Metrics::registered(&mut registry);
+    describe(&mut registry, "node");
     let health = Health::waiting("starting");
-    let mut task = Task::new(&flags, writer, metrics, health.clone(), &mut registry)
+    registry.register_collector(Box::new(health.clone()));
+    let mut tasks = Tasks::new(&health, &mut registry);
+    let writer = Writer::new(&mut registry);
+    writer.start(&mut tasks, client.clone(), Permit::always(), sender.clone(), Message::Written);
+    start_watches(&client, Watches { tasks: &mut tasks, health: &health, sender }, &flags);
+    let metrics = Metrics::registered(&mut registry);
+    let mut task = Task::new(&flags, &mut tasks, writer, metrics, health.clone(), &mut registry)
         .with_context(|| flags.cni_socket.display().to_string())?;
-    serve(flags.metrics_address, Arc::new(registry), health).await?;
+    serve(&mut tasks, flags.metrics_address, registry, health).await?;
     info!(node = %flags.node_name, "the node role has started");
     tokio::select! {
         () = task.work(messages) => {}
+        ended = tasks.ended() => return Err(ended.into()),
         () = told_to_end() => info!("ending; pods keep their network"),
     }
     Ok(())
@@ -100,31 +99,23 @@ async fn told_to_end() {
     }
 }
 
-fn start_watches(client: &Client, sender: &mpsc::Sender<Message>) {
-    start_watch::<Node>(client, sender, |event| Message::Input(Input::Node(event)));
-    start_watch::<Namespace>(client, sender, |event| Message::Input(Input::Namespace(event)));
-    start_watch::<Nad>(client, sender, |event| Message::Input(Input::Nad(event)));
-    start_watch::<Service>(client, sender, |event| Message::Input(Input::Service(Box::new(event))));
-    start_watch::<EndpointSlice>(client, sender, |event| Message::Input(Input::EndpointSlice(event)));
-    start_watch::<Pod>(client, sender, |event| Message::Input(Input::Pod(event)));
-}
-
-/// The one record of freed numbers.
-fn start_freed(client: &Client, sender: &mpsc::Sender<Message>, namespace: &str) {
-    let selection =
-        Selection { lists: Lists::Latest, fields: Some(format!("metadata.name={FREED_NUMBERS}")) };
-    let api = Api::<ConfigMap>::namespaced(client.clone(), namespace);
-    let wrap = |event| Message::Input(Input::Freed(Box::new(event)));
-    tokio::spawn(watches::watch::<FreedNumbers, _>(api, selection, sender.clone(), wrap));
-}
-
-fn start_watch<T: Watched>(
-    client: &Client,
-    sender: &mpsc::Sender<Message>,
-    wrap: impl Fn(Event<T, T::Key>) -> Message + Send + 'static,
-) {
-    let selection = Selection { lists: Lists::Streamed, ..Selection::default() };
-    tokio::spawn(watches::watch(everywhere::<T>(client), selection, sender.clone(), wrap));
+fn start_watches(client: &Client, mut watches: Watches<'_, Message>, flags: &NodeFlags) {
+    let all = || Selection { lists: Lists::Streamed, ..Selection::default() };
+    watches.everywhere::<Node>(client, all(), |event| Message::Input(Input::Node(event)));
+    watches.everywhere::<Namespace>(client, all(), |event| Message::Input(Input::Namespace(event)));
+    watches.everywhere::<Nad>(client, all(), |event| Message::Input(Input::Nad(event)));
+    watches.everywhere::<Service>(client, all(), |event| Message::Input(Input::Service(Box::new(event))));
+    watches.everywhere::<EndpointSlice>(client, all(), |event| Message::Input(Input::EndpointSlice(event)));
+    watches.everywhere::<Pod>(client, all(), |event| Message::Input(Input::Pod(event)));
+    if flags.enable_network_connect {
+        let optional = Selection { optional: true, ..all() };
+        watches
+            .everywhere::<Connect>(client, optional, |event| Message::Input(Input::Connect(Box::new(event))));
+    }
+    // The one record of freed numbers.
+    let freed = Selection { fields: Some(format!("metadata.name={FREED_NUMBERS}")), ..Selection::default() };
+    let api = Api::<ConfigMap>::namespaced(client.clone(), &flags.cluster.namespace);
+    watches.of::<FreedNumbers>(api, freed, |event| Message::Input(Input::Freed(Box::new(event))));
 }
 
 /// Connections are the only thing whose rendering somebody waits for; their groups of load balancers are part of them.
@@ -173,6 +164,7 @@ struct Task {
 impl Task {
     fn new(
         flags: &NodeFlags,
+        tasks: &mut Tasks,
         writer: Writer,
         metrics: Metrics,
         health: Health,
@@ -180,8 +172,8 @@ impl Task {
     ) -> io::Result<Task> {
         let cluster = flags.cluster.config();
         let masquerade = cluster.masquerade_subnets.clone();
-        let ovs =
-            Ovs::start(OvsConfig { remotes: vec![flags.vswitch.clone()], bridge: INTEGRATION_BRIDGE.into() });
+        let switch = OvsConfig { remotes: vec![flags.vswitch.clone()], bridge: INTEGRATION_BRIDGE.into() };
+        let ovs = Ovs::start(tasks, switch);
         let config = ZoneConfig {
             pod_subnets: flags.cluster.cluster_subnets.clone(),
             render: flags.rendering(),
@@ -195,9 +187,9 @@ impl Task {
             state,
             northbound: applier(&NORTHBOUND, &flags.northbound, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &[]),
-            host: HostTask::start(ovs.clone(), Kernel),
-            wiring: Wiring::start(flags, ovs, registry)?,
-            switch: switch::follow(flags.vswitch.clone()),
+            host: HostTask::start(tasks, ovs.clone(), Kernel),
+            wiring: Wiring::start(tasks, flags, ovs, registry)?,
+            switch: switch::follow(tasks, flags.vswitch.clone()),
             writer,
             metrics,
             health,

@@ -7,7 +7,6 @@ use causeway_record::Event;
 use causeway_record::{Connect, EndpointSlice, FreedNumbers, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
 use causeway_zone::{Dirty, Zone, ZoneConfig};
-use tracing::warn;
 
 use super::freed;
 
@@ -108,10 +107,8 @@ impl State {
             Event::Applied(connect) => self.zone.apply_connect(&connect),
             Event::Deleted(name) => self.zone.delete_connect(&name),
             Event::Synced => self.zone.connects_listed(),
-            Event::Unsynced(problem) => {
-                warn!(problem, "connections cannot be listed; those that are known stay as they are");
-                Dirty::default()
-            }
+            // Those that are known stay as they are.
+            Event::Unsynced(_) => Dirty::default(),
         }
     }
 
@@ -120,9 +117,8 @@ impl State {
             Event::Applied(object) => self.freed = freed::read(object),
             // A cluster in which nothing was ever freed has no record.
             Event::Synced if self.freed.is_none() => self.freed = Some(Reuse::default()),
-            Event::Synced => {}
+            Event::Synced | Event::Unsynced(_) => {}
             Event::Deleted(_) => self.freed = None,
-            Event::Unsynced(problem) => warn!(problem, "freed numbers are not known"),
         }
     }
 
@@ -149,10 +145,8 @@ impl State {
                 let became_ready = self.listed.insert(kind) && self.is_ready();
                 Effect { dirty: Dirty::default(), became_ready }
             }
-            Event::Unsynced(problem) => {
-                warn!(problem, "a watch is broken; what is known stays as it is");
-                Effect::default()
-            }
+            // What is known stays as it is.
+            Event::Unsynced(_) => Effect::default(),
         }
     }
 }
@@ -161,11 +155,16 @@ impl State {
 mod tests {
     use super::*;
     use causeway_api::intent::ClusterConfig;
+    use causeway_record::{Broken, Cause};
     use causeway_types::NodeId;
 
     fn state() -> State {
         let cluster = ClusterConfig::new(vec!["10.244.0.0/16".parse().unwrap()], Vec::new(), NodeId::FIRST);
         State::new(ZoneConfig::new("n1".parse().unwrap(), cluster))
+    }
+
+    fn broken(cause: Cause) -> Broken {
+        Broken { cause, message: "broken".into() }
     }
 
     fn all() -> [Input; 6] {
@@ -186,7 +185,7 @@ mod tests {
         for input in all().into_iter().filter(|input| !matches!(input, Input::Nad(_))) {
             assert!(!state.step(input).became_ready);
         }
-        let effect = state.step(Input::Nad(Event::Unsynced("they are not installed in this cluster".into())));
+        let effect = state.step(Input::Nad(Event::Unsynced(broken(Cause::NotInstalled))));
         assert!(effect.dirty.is_empty() && !effect.became_ready);
         assert_eq!((state.is_ready(), state.missing()), (false, Some("not listed yet: nads".into())));
         assert!(state.step(Input::Nad(Event::Synced)).became_ready);
@@ -199,7 +198,7 @@ mod tests {
         let mut state = state();
         let ready = all().map(|input| state.step(input).became_ready);
         assert_eq!(ready, [false, false, false, false, false, true]);
-        let effect = state.step(Input::Pod(Event::Unsynced("forbidden".into())));
+        let effect = state.step(Input::Pod(Event::Unsynced(broken(Cause::Forbidden))));
         assert!(effect.dirty.is_empty() && !effect.became_ready && state.is_ready());
         assert!(!state.step(Input::Pod(Event::Synced)).became_ready);
     }
@@ -208,7 +207,7 @@ mod tests {
     fn freed_numbers_are_known_once_they_were_listed() {
         let mut state = state();
         assert_eq!(state.freed, None);
-        state.step(Input::Freed(Box::new(Event::Unsynced("forbidden".into()))));
+        state.step(Input::Freed(Box::new(Event::Unsynced(broken(Cause::Forbidden)))));
         assert_eq!(state.freed, None);
         state.step(Input::Freed(Box::new(Event::Synced)));
         assert_eq!(state.freed, Some(Reuse::default()));

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use causeway_ovn::generated::vswitch::DATABASE;
 use causeway_ovsdb_client::ovsdb::{Datum, MonitorTable, Replica, SessionConfig};
 use causeway_ovsdb_client::{Client, ClientConfig, Remote};
+use causeway_runtime::Tasks;
 use tokio::sync::watch;
 
 use super::annotations::Switch;
@@ -13,13 +14,13 @@ use super::annotations::Switch;
 const TABLE: &str = "Open_vSwitch";
 
 /// Follows the database until nobody listens any more.
-pub(super) fn follow(remote: Remote) -> watch::Receiver<Switch> {
+pub(super) fn follow(tasks: &mut Tasks, remote: Remote) -> watch::Receiver<Switch> {
     let (sender, receiver) = watch::channel(Switch::default());
     let mut session = SessionConfig::new(DATABASE);
     session.tables =
         vec![MonitorTable { columns: vec!["external_ids".into()], ..MonitorTable::whole(TABLE) }];
     let mut client = Client::new(ClientConfig::new(session, vec![remote]));
-    tokio::spawn(async move {
+    tasks.start("chassis", async move {
         while !sender.is_closed() {
             client.next().await;
             // A database that is out of reach says nothing new.
@@ -28,6 +29,7 @@ pub(super) fn follow(remote: Remote) -> watch::Receiver<Switch> {
                 sender.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
             }
         }
+        "nobody listens any more".into()
     });
     receiver
 }

@@ -12,6 +12,7 @@ use causeway_api::nad;
 use causeway_host::Kernel;
 use causeway_record::Event;
 use causeway_record::{Nad, ObjectKey};
+use causeway_runtime::Tasks;
 use causeway_types::{NadKey, NetworkName};
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -40,14 +41,19 @@ pub(super) struct Wiring {
 
 impl Wiring {
     /// Starts the server. Nobody calls it before it is announced.
-    pub(super) fn start(flags: &NodeFlags, ovs: Ovs, registry: &mut Registry) -> io::Result<Wiring> {
+    pub(super) fn start(
+        tasks: &mut Tasks,
+        flags: &NodeFlags,
+        ovs: Ovs,
+        registry: &mut Registry,
+    ) -> io::Result<Wiring> {
         let pods = Pods::new(flags.node_name.clone());
         let metrics = CniMetrics::default();
         metrics.register(registry);
         let cluster = flags.cluster.config();
         pods.apply_network(&Attachment::Default, default_network(&cluster));
         let config = CniConfig::new(flags.cni_socket.clone());
-        let server = CniServer::start(config, pods.clone(), Arc::new(Kernel), ovs, metrics)?;
+        let server = CniServer::start(tasks, config, pods.clone(), Arc::new(Kernel), ovs, metrics)?;
         Ok(Wiring {
             pods,
             _server: server,

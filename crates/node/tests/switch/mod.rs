@@ -13,9 +13,11 @@ use causeway_ovsdb_client::ovsdb::{
 };
 use causeway_ovsdb_client::{Client, ClientConfig, Remote};
 use causeway_record::{ObjectKey, Pod};
+use causeway_runtime::{Health, Tasks};
 use causeway_testing::{OvsdbServer, program, schema_file};
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName};
 use nix::sched::{CloneFlags, unshare};
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -209,9 +211,16 @@ pub struct Node {
     pub ovs: Ovs,
     pub socket: PathBuf,
     pub controller: Controller,
-    server: Option<CniServer>,
+    /// With the task that serves.
+    server: Option<(CniServer, Tasks)>,
+    _tasks: Tasks,
     pub host: Arc<dyn Host>,
     pub switch: Switch,
+}
+
+/// Somebody who owns tasks.
+pub fn tasks() -> Tasks {
+    Tasks::new(&Health::waiting("a test"), &mut Registry::default())
 }
 
 impl Node {
@@ -228,15 +237,17 @@ impl Node {
         let controller = Controller::start(&switch);
         let pods = Pods::new(NodeName::new("n1").unwrap());
         let remotes = Remote::list(&switch.database.remote()).unwrap();
-        let ovs = Ovs::start(OvsConfig { remotes, bridge: "br-int".into() });
+        let (mut tasks, mut serving) = (tasks(), tasks());
+        let ovs = Ovs::start(&mut tasks, OvsConfig { remotes, bridge: "br-int".into() });
         let socket = switch.database.folder().join("cni/cni.sock");
         let mut config = CniConfig::new(socket.clone());
         change(&mut config);
         let metrics = CniMetrics::default();
-        let server = CniServer::start(config, pods.clone(), host.clone(), ovs.clone(), metrics).unwrap();
+        let server =
+            CniServer::start(&mut serving, config, pods.clone(), host.clone(), ovs.clone(), metrics).unwrap();
         pods.apply_network(&Attachment::Default, facts("default", "10.244.0.0/16", Role::Primary));
         pods.set_listed();
-        Node { pods, ovs, socket, controller, server: Some(server), host, switch }
+        Node { pods, ovs, socket, controller, server: Some((server, serving)), _tasks: tasks, host, switch }
     }
 
     /// Waits until pods can come.

@@ -12,14 +12,27 @@ const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 type Key = (Target, Part);
 
+#[derive(Debug)]
 struct Waiting {
     request: Request,
     order: u64,
+    /// When the part was first asked to be written and was not yet.
+    since: Instant,
     failures: u32,
     not_before: Option<Instant>,
 }
 
+/// A write in flight.
+#[derive(Debug)]
+struct Flight {
+    part: Part,
+    since: Instant,
+    failures: u32,
+    withdrawn: bool,
+}
+
 /// Writes that wait.
+#[derive(Debug)]
 pub(super) struct Queue {
     most: usize,
     in_flight: usize,
@@ -27,8 +40,8 @@ pub(super) struct Queue {
     waiting: HashMap<Key, Waiting>,
     ready: BTreeSet<(Priority, u64, Key)>,
     later: BTreeMap<(Instant, u64), Key>,
-    /// Objects with a write in flight, and how often the part that is in flight has failed.
-    busy: HashMap<Target, (Key, u32)>,
+    /// Objects with a write in flight.
+    busy: HashMap<Target, Flight>,
     /// Keys that are due but whose object is busy.
     blocked: HashMap<Target, HashSet<Key>>,
 }
@@ -48,7 +61,7 @@ impl Queue {
     }
 
     /// Puts a write in. One that waits for the same part gives way and leaves its place and its pause.
-    pub(super) fn put(&mut self, request: Request) {
+    pub(super) fn put(&mut self, request: Request, now: Instant) {
         let key = (request.target.clone(), request.part);
         if let Some(waiting) = self.waiting.get_mut(&key) {
             if waiting.not_before.is_none() && waiting.request.priority != request.priority {
@@ -58,10 +71,17 @@ impl Queue {
             waiting.request = request;
             return;
         }
-        self.insert(key, request, 0, None);
+        self.insert(key, request, now, 0, None);
     }
 
-    fn insert(&mut self, key: Key, request: Request, failures: u32, not_before: Option<Instant>) {
+    fn insert(
+        &mut self,
+        key: Key,
+        request: Request,
+        since: Instant,
+        failures: u32,
+        not_before: Option<Instant>,
+    ) {
         self.count += 1;
         let order = self.count;
         match not_before {
@@ -72,7 +92,22 @@ impl Queue {
                 self.ready.insert((request.priority, order, key.clone()));
             }
         }
-        self.waiting.insert(key, Waiting { request, order, failures, not_before });
+        self.waiting.insert(key, Waiting { request, order, since, failures, not_before });
+    }
+
+    /// Takes a write back; whether there was one that waits. One in flight is not tried again.
+    pub(super) fn withdraw(&mut self, target: &Target, part: Part) -> bool {
+        if let Some(flight) = self.busy.get_mut(target).filter(|flight| flight.part == part) {
+            flight.withdrawn = true;
+        }
+        self.take(&(target.clone(), part)).is_some()
+    }
+
+    /// How many writes wait or are in flight, and since when the oldest.
+    pub(super) fn depth(&self) -> (usize, Option<Instant>) {
+        let waiting = self.waiting.values().map(|waiting| waiting.since);
+        let flying = self.busy.values().map(|flight| flight.since);
+        (self.waiting.len() + self.busy.len(), waiting.chain(flying).min())
     }
 
     /// The writes that go now. They count as in flight until they have ended.
@@ -87,7 +122,8 @@ impl Queue {
             }
             if let Some(waiting) = self.waiting.remove(&key) {
                 self.in_flight += 1;
-                self.busy.insert(key.0.clone(), (key, waiting.failures));
+                let Waiting { since, failures, .. } = waiting;
+                self.busy.insert(key.0, Flight { part: key.1, since, failures, withdrawn: false });
                 due.push(waiting.request);
             }
         }
@@ -112,20 +148,22 @@ impl Queue {
         self.later.first_key_value().map(|((moment, _), _)| *moment)
     }
 
-    /// A write has ended; one that failed waits, unless a newer value took its place meanwhile: that one waits then.
+    /// A write has ended; one that failed waits, unless a newer value took its place meanwhile: that one waits then. One that
+    /// was withdrawn does not come back.
     pub(super) fn ended(&mut self, request: &Request, ended: &Ended, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        let failures = self.busy.remove(&request.target).map_or(0, |(_, failures)| failures);
+        let flight = self.busy.remove(&request.target);
         for key in self.blocked.remove(&request.target).unwrap_or_default() {
             if let Some(waiting) = self.waiting.get(&key) {
                 self.ready.insert((waiting.request.priority, waiting.order, key));
             }
         }
-        if matches!(ended, Ended::Failed(_)) {
-            let failures = failures + 1;
-            let key = (request.target.clone(), request.part);
-            let value = self.take(&key).unwrap_or_else(|| request.clone());
-            self.insert(key, value, failures, Some(now + pause(failures)));
+        let Some(flight) = flight.filter(|_| matches!(ended, Ended::Failed(_))) else { return };
+        let key = (request.target.clone(), request.part);
+        let own = (!flight.withdrawn).then(|| request.clone());
+        if let Some(value) = self.take(&key).or(own) {
+            let failures = flight.failures + 1;
+            self.insert(key, value, flight.since, failures, Some(now + pause(failures)));
         }
     }
 
@@ -169,10 +207,10 @@ mod tests {
     #[test]
     fn pods_first_then_in_the_order_they_came() {
         let mut queue = Queue::new(10);
-        queue.put(request(Kind::Node, "a", Part::Status, 1));
-        queue.put(request(Kind::Pod, "b", Part::Networks, 2));
-        queue.put(request(Kind::Node, "c", Part::Status, 3));
-        queue.put(request(Kind::Pod, "d", Part::Networks, 4));
+        queue.put(request(Kind::Node, "a", Part::Status, 1), Instant::now());
+        queue.put(request(Kind::Pod, "b", Part::Networks, 2), Instant::now());
+        queue.put(request(Kind::Node, "c", Part::Status, 3), Instant::now());
+        queue.put(request(Kind::Pod, "d", Part::Networks, 4), Instant::now());
         assert_eq!(tokens(&queue.due(Instant::now())), [2, 4, 1, 3]);
     }
 
@@ -180,12 +218,12 @@ mod tests {
     fn the_last_value_wins_and_an_object_has_one_write_in_flight() {
         let now = Instant::now();
         let mut queue = Queue::new(10);
-        queue.put(request(Kind::Pod, "a", Part::Networks, 1));
-        queue.put(request(Kind::Pod, "a", Part::Networks, 2));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 1), Instant::now());
+        queue.put(request(Kind::Pod, "a", Part::Networks, 2), Instant::now());
         let first = queue.due(now);
         assert_eq!(tokens(&first), [2]);
-        queue.put(request(Kind::Pod, "a", Part::Networks, 3));
-        queue.put(request(Kind::Pod, "a", Part::Object, 4));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 3), Instant::now());
+        queue.put(request(Kind::Pod, "a", Part::Object, 4), Instant::now());
         assert_eq!(queue.due(now), []);
         queue.ended(&first[0], &Ended::Done, now);
         let second = queue.due(now);
@@ -198,16 +236,16 @@ mod tests {
     fn a_failed_write_waits_longer_each_time_and_takes_the_newest_value() {
         let start = Instant::now();
         let mut queue = Queue::new(10);
-        queue.put(request(Kind::Pod, "a", Part::Networks, 1));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 1), Instant::now());
         let first = queue.due(start);
         queue.ended(&first[0], &Ended::Failed("no".into()), start);
         assert_eq!(queue.next_due(), Some(start + Duration::from_millis(100)));
-        queue.put(request(Kind::Pod, "a", Part::Networks, 2));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 2), Instant::now());
         assert_eq!(queue.due(start), []);
         let again = start + Duration::from_millis(100);
         let second = queue.due(again);
         assert_eq!(tokens(&second), [2]);
-        queue.put(request(Kind::Pod, "a", Part::Networks, 3));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 3), Instant::now());
         queue.ended(&second[0], &Ended::Failed("no".into()), again);
         assert_eq!(queue.next_due(), Some(again + Duration::from_millis(200)));
         assert_eq!(tokens(&queue.due(again + Duration::from_millis(200))), [3]);
@@ -217,12 +255,53 @@ mod tests {
     fn what_is_gone_is_not_tried_again() {
         let now = Instant::now();
         let mut queue = Queue::new(1);
-        queue.put(request(Kind::Pod, "a", Part::Networks, 1));
-        queue.put(request(Kind::Pod, "b", Part::Networks, 2));
+        queue.put(request(Kind::Pod, "a", Part::Networks, 1), Instant::now());
+        queue.put(request(Kind::Pod, "b", Part::Networks, 2), Instant::now());
         let first = queue.due(now);
         assert_eq!(tokens(&first), [1], "one in flight at most");
         queue.ended(&first[0], &Ended::NotFound, now);
         assert_eq!(tokens(&queue.due(now)), [2]);
         assert_eq!(queue.next_due(), None);
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_not_sent_nor_tried_again() {
+        let now = Instant::now();
+        let mut queue = Queue::new(10);
+        let target = request(Kind::Pod, "a", Part::Networks, 0).target;
+        queue.put(request(Kind::Pod, "a", Part::Networks, 1), now);
+        assert!(queue.withdraw(&target, Part::Networks));
+        assert!(!queue.withdraw(&target, Part::Networks));
+        assert_eq!((queue.due(now), queue.depth()), (Vec::new(), (0, None)));
+
+        queue.put(request(Kind::Pod, "a", Part::Networks, 2), now);
+        let flying = queue.due(now);
+        assert!(!queue.withdraw(&target, Part::Networks), "it is in flight");
+        queue.ended(&flying[0], &Ended::Failed("no".into()), now);
+        assert_eq!((queue.next_due(), queue.depth()), (None, (0, None)));
+    }
+
+    #[test]
+    fn a_value_after_a_withdrawal_waits_like_any_other() {
+        let now = Instant::now();
+        let mut queue = Queue::new(10);
+        let target = request(Kind::Pod, "a", Part::Networks, 0).target;
+        queue.put(request(Kind::Pod, "a", Part::Networks, 1), now);
+        let flying = queue.due(now);
+        queue.withdraw(&target, Part::Networks);
+        queue.put(request(Kind::Pod, "a", Part::Networks, 2), now);
+        queue.ended(&flying[0], &Ended::Failed("no".into()), now);
+        assert_eq!(tokens(&queue.due(now + Duration::from_millis(100))), [2]);
+    }
+
+    #[test]
+    fn the_oldest_counts_from_when_it_was_first_asked_for() {
+        let start = Instant::now();
+        let mut queue = Queue::new(10);
+        queue.put(request(Kind::Pod, "a", Part::Networks, 1), start);
+        let flying = queue.due(start);
+        queue.ended(&flying[0], &Ended::Failed("no".into()), start + Duration::from_secs(3));
+        queue.put(request(Kind::Pod, "b", Part::Networks, 2), start + Duration::from_secs(4));
+        assert_eq!(queue.depth(), (2, Some(start)));
     }
 }

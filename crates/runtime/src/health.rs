@@ -1,0 +1,160 @@
+//! Whether a role works, for `/readyz` and for metrics: what the role says of itself, which children had to be started
+//! again, which watches are broken and since when.
+//!
+//! Owns how long a watch may be broken before it counts. Never mends anything.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use tokio::time::Instant;
+
+/// A watch may break and come back within this time before anybody is told: API servers restart.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whether the role works; shared between the role, its children and the server of metrics.
+#[derive(Clone, Debug)]
+pub struct Health(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    role: Result<(), String>,
+    /// Children that ended and were started again, with the reason.
+    restarted: BTreeMap<String, String>,
+    /// Every watch by kind, with what is wrong with it.
+    watches: BTreeMap<&'static str, Option<Trouble>>,
+}
+
+#[derive(Debug)]
+struct Trouble {
+    since: Instant,
+    /// The same moment for people.
+    clock: Timestamp,
+    reason: String,
+}
+
+impl Health {
+    /// Not ready, for this reason.
+    pub fn waiting(reason: &str) -> Self {
+        let role = Err(reason.into());
+        Self(Arc::new(Mutex::new(State { role, restarted: BTreeMap::new(), watches: BTreeMap::new() })))
+    }
+
+    /// Takes what the role says of itself: ready, or why not.
+    pub fn set(&self, ready: Result<(), String>) {
+        self.state().role = ready;
+    }
+
+    /// Whether the role is ready; if not, everything that is wrong.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn get(&self) -> Result<(), String> {
+        let state = self.state();
+        let mut problems: Vec<String> = state.role.clone().err().into_iter().collect();
+        let restarted = state.restarted.iter();
+        problems.extend(restarted.map(|(task, reason)| format!("{task} was started again: {reason}")));
+        let said = problems.first().cloned().unwrap_or_default();
+        let broken = state.watches.iter().filter_map(|(kind, trouble)| Some((kind, trouble.as_ref()?)));
+        // A role that waits for the kind gives the same reason.
+        let shown = broken.filter(|(_, trouble)| trouble.lasts() >= PATIENCE && said != trouble.reason);
+        problems.extend(shown.map(|(kind, trouble)| trouble.text(kind)));
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+    }
+
+    pub(crate) fn task_restarted(&self, task: &str, reason: &str) {
+        self.state().restarted.insert(task.to_owned(), reason.to_owned());
+    }
+
+    pub(crate) fn task_lasts(&self, task: &str) {
+        self.state().restarted.remove(task);
+    }
+
+    /// The watch of a kind does not follow the API server since that moment. The first moment counts until it heals.
+    pub(crate) fn watch_broken(&self, kind: &'static str, since: Instant, reason: &str) {
+        let mut state = self.state();
+        let known = state.watches.entry(kind).or_default();
+        let clock = Timestamp::now().checked_sub(since.elapsed()).unwrap_or_default();
+        let trouble = known.get_or_insert_with(|| Trouble { since, clock, reason: String::new() });
+        reason.clone_into(&mut trouble.reason);
+    }
+
+    pub(crate) fn watch_follows(&self, kind: &'static str) {
+        self.state().watches.insert(kind, None);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Trouble {
+    fn lasts(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    fn text(&self, kind: &str) -> String {
+        let (lasts, since) = (self.lasts().as_secs(), self.clock.strftime("%FT%TZ"));
+        format!("the watch of {kind} has been broken for {lasts} s, since {since}: {}", self.reason)
+    }
+}
+
+impl Collector for Health {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "How long the watch of a kind has been broken; 0 while it follows the API server";
+        let name = "causeway_watch_broken_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (kind, trouble) in &self.state().watches {
+            let seconds = trouble.as_ref().map_or(0.0, |trouble| trouble.lasts().as_secs_f64());
+            ConstGauge::new(seconds).encode(family.encode_family(&[("kind", *kind)])?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    fn metrics(health: &Health) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(health.clone()));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_stays_broken_shows_until_it_heals() {
+        let health = Health::waiting("starting");
+        health.set(Ok(()));
+        health.watch_broken("pods", Instant::now(), "connection refused");
+        tokio::time::advance(Duration::from_secs(29)).await;
+        health.watch_broken("pods", Instant::now(), "no route");
+        assert_eq!(health.get(), Ok(()));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let problem = health.get().unwrap_err();
+        assert!(problem.starts_with("the watch of pods has been broken for 30 s, since 2"), "{problem}");
+        assert!(problem.ends_with(": no route"), "{problem}");
+        assert!(metrics(&health).contains("causeway_watch_broken_seconds{kind=\"pods\"} 30.0"));
+        health.watch_follows("pods");
+        assert_eq!(health.get(), Ok(()));
+        assert!(metrics(&health).contains("causeway_watch_broken_seconds{kind=\"pods\"} 0.0"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_role_says_already_is_not_said_twice() {
+        let health = Health::waiting("pods may not be listed");
+        health.watch_broken("pods", Instant::now(), "pods may not be listed");
+        tokio::time::advance(PATIENCE).await;
+        assert_eq!(health.get(), Err("pods may not be listed".into()));
+    }
+}
