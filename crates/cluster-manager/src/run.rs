@@ -241,6 +241,7 @@ impl Role {
         for output in mind.outputs.drain(..) {
             match output {
                 Output::Write(request) => self.writer.send(request),
+                Output::Withdraw { target, part } => drop(self.writer.withdraw(&target, part)),
                 Output::Event(note) => self.recorder.say(note),
             }
         }

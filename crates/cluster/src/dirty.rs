@@ -3,27 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_record::ObjectKey;
-use causeway_types::{ConnectName, NamespaceName, NodeName};
+use causeway_types::{ConnectName, NamespaceName, NetworkName, NodeName};
 
 use crate::OwnerKey;
-use crate::connect::Reach;
 
-/// What became dirty; each set is emptied before `step` returns.
-#[derive(Clone, Debug, Default)]
+/// What became dirty; everything is taken out before `step` returns.
+#[derive(Debug, Default)]
 pub(crate) struct Dirty {
-    pub(crate) nodes: BTreeSet<NodeName>,
-    /// Whether names or VRF names may clash now that did not before.
-    pub(crate) clashes: bool,
-    pub(crate) nads: BTreeSet<ObjectKey>,
-    pub(crate) owners: BTreeMap<OwnerKey, Scope>,
-    pub(crate) pods: BTreeSet<ObjectKey>,
-    /// Slices whose mirror may have to change; it does not matter whether they are there.
-    pub(crate) slices: BTreeSet<ObjectKey>,
-    pub(crate) statuses: BTreeSet<OwnerKey>,
-    /// What connections must be told again.
-    pub(crate) reach: Reach,
-    pub(crate) connects: BTreeSet<ConnectName>,
-    pub(crate) connect_statuses: BTreeSet<ConnectName>,
+    nodes: BTreeSet<NodeName>,
+    clashes: BTreeSet<NetworkName>,
+    all_clashes: bool,
+    nads: BTreeSet<ObjectKey>,
+    owners: BTreeMap<OwnerKey, Scope>,
+    pods: BTreeSet<ObjectKey>,
+    endpoint_slices: BTreeSet<ObjectKey>,
+    statuses: BTreeSet<OwnerKey>,
+    reach: Reach,
+    connects: BTreeSet<ConnectName>,
+    connect_statuses: BTreeSet<ConnectName>,
 }
 
 /// How much of an owner must be looked at: a network may have thousands of namespaces.
@@ -44,7 +41,46 @@ impl Scope {
     }
 }
 
+/// What connections must be told again.
+#[derive(Debug, Default)]
+pub(crate) struct Reach {
+    pub(crate) networks: BTreeSet<NetworkName>,
+    pub(crate) namespaces: BTreeSet<NamespaceName>,
+    pub(crate) nodes: BTreeSet<NodeName>,
+}
+
+/// What is to be done before anything else, in this order: nodes and networks come before the pods that need them.
+#[derive(Debug)]
+pub(crate) enum NetworkWork {
+    /// A node's id.
+    Node(NodeName),
+    /// Whether networks can live side by side: these, and perhaps all because of nodes.
+    Clashes(BTreeSet<NetworkName>, bool),
+    /// What an attachment is.
+    Nad(ObjectKey),
+    /// What an owner needs.
+    Owner(OwnerKey, Scope),
+}
+
 impl Dirty {
+    pub(crate) fn nodes(&mut self, names: impl IntoIterator<Item = NodeName>) {
+        self.nodes.extend(names);
+    }
+
+    /// These networks may clash with others now, or clash no longer.
+    pub(crate) fn clashes(&mut self, networks: impl IntoIterator<Item = NetworkName>) {
+        self.clashes.extend(networks);
+    }
+
+    /// Nodes have come or gone, and their names are part of what may clash.
+    pub(crate) fn clashes_with_nodes(&mut self) {
+        self.all_clashes = true;
+    }
+
+    pub(crate) fn nads(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
+        self.nads.extend(keys);
+    }
+
     /// All of these owners must be looked at.
     pub(crate) fn owners(&mut self, keys: impl IntoIterator<Item = OwnerKey>) {
         for key in keys {
@@ -60,5 +96,92 @@ impl Dirty {
                 namespaces.insert(namespace.clone());
             }
         }
+    }
+
+    pub(crate) fn pods(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
+        self.pods.extend(keys);
+    }
+
+    /// The pod has been looked at.
+    pub(crate) fn pod_done(&mut self, key: &ObjectKey) {
+        self.pods.remove(key);
+    }
+
+    /// EndpointSlices whose mirror may have to change; it does not matter whether they are there.
+    pub(crate) fn endpoint_slices(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
+        self.endpoint_slices.extend(keys);
+    }
+
+    pub(crate) fn statuses(&mut self, keys: impl IntoIterator<Item = OwnerKey>) {
+        self.statuses.extend(keys);
+    }
+
+    /// Connections see the network differently.
+    pub(crate) fn reach_network(&mut self, name: &NetworkName) {
+        self.reach.networks.insert(name.clone());
+    }
+
+    /// Connections see the namespace differently.
+    pub(crate) fn reach_namespace(&mut self, name: &NamespaceName) {
+        self.reach.namespaces.insert(name.clone());
+    }
+
+    /// Connections see the node differently.
+    pub(crate) fn reach_node(&mut self, name: &NodeName) {
+        self.reach.nodes.insert(name.clone());
+    }
+
+    pub(crate) fn connects(&mut self, names: impl IntoIterator<Item = ConnectName>) {
+        self.connects.extend(names);
+    }
+
+    pub(crate) fn connect_statuses(&mut self, names: impl IntoIterator<Item = ConnectName>) {
+        self.connect_statuses.extend(names);
+    }
+
+    /// Nothing is to be done for a connection that is gone.
+    pub(crate) fn forget_connect(&mut self, name: &ConnectName) {
+        self.connects.remove(name);
+        self.connect_statuses.remove(name);
+    }
+
+    pub(crate) fn next_network_work(&mut self) -> Option<NetworkWork> {
+        if let Some(node) = self.nodes.pop_first() {
+            return Some(NetworkWork::Node(node));
+        }
+        let clashes = (std::mem::take(&mut self.clashes), std::mem::take(&mut self.all_clashes));
+        if !clashes.0.is_empty() || clashes.1 {
+            return Some(NetworkWork::Clashes(clashes.0, clashes.1));
+        }
+        if let Some(nad) = self.nads.pop_first() {
+            return Some(NetworkWork::Nad(nad));
+        }
+        self.owners.pop_first().map(|(owner, scope)| NetworkWork::Owner(owner, scope))
+    }
+
+    pub(crate) fn next_pod(&mut self) -> Option<ObjectKey> {
+        self.pods.pop_first()
+    }
+
+    pub(crate) fn next_endpoint_slice(&mut self) -> Option<ObjectKey> {
+        self.endpoint_slices.pop_first()
+    }
+
+    pub(crate) fn next_status(&mut self) -> Option<OwnerKey> {
+        self.statuses.pop_first()
+    }
+
+    pub(crate) fn take_reach(&mut self) -> Reach {
+        std::mem::take(&mut self.reach)
+    }
+
+    /// All connections at once: they are decided together.
+    pub(crate) fn take_connects(&mut self) -> Option<BTreeSet<ConnectName>> {
+        let connects = std::mem::take(&mut self.connects);
+        (!connects.is_empty()).then_some(connects)
+    }
+
+    pub(crate) fn next_connect_status(&mut self) -> Option<ConnectName> {
+        self.connect_statuses.pop_first()
     }
 }

@@ -2,8 +2,8 @@
 
 use causeway_alloc::Reuse;
 use causeway_record::{
-    Connect, Cudn, EndpointSlice, Event, EventNote, Nad, Namespace, Node, ObjectKey, Outcome, Pod, Request,
-    Udn, ZoneReport,
+    Connect, Cudn, EndpointSlice, Event, EventNote, Nad, Namespace, Node, ObjectKey, Outcome, Part, Pod,
+    Request, Target, Udn, ZoneReport,
 };
 use causeway_types::{ConnectName, NamespaceName, NodeName, ObjectName};
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,15 @@ pub enum Input {
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Output {
-    /// Something to write.
+    /// Something to write. It replaces what waits for the same part of the same object.
     Write(Request),
+    /// What waits for this part of this object is not to be written any more.
+    Withdraw {
+        /// The object.
+        target: Target,
+        /// Which part of it.
+        part: Part,
+    },
     /// Something to say.
     Event(EventNote),
 }

@@ -4,31 +4,27 @@
 //! [`Manager`] is a value: [`Manager::step`] takes one message and answers with what is to be written. It never waits,
 //! never reads a clock and never forgets a number that somebody may still use. Sockets are `causeway-cluster-manager`'s.
 
-mod attach;
+mod attachments;
 mod config;
-mod connect;
+mod connections;
 pub mod decision;
 mod dirty;
 mod error;
+mod freed_numbers;
+mod gate;
 mod input;
-mod judge;
 mod keys;
 mod manager;
-mod memory;
 mod mirrors;
-mod nads;
 mod namespaces;
 mod networks;
 mod nodes;
 mod owners;
 mod pods;
-mod pools;
-mod removal;
-mod render;
-mod routes;
 mod start;
-mod status;
 mod trouble;
+mod writes;
+mod zone_reports;
 
 pub use config::{Config, Features};
 pub use error::{Error, Result};

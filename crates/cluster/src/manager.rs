@@ -1,46 +1,46 @@
-//! The manager as a value: messages in, things to do out.
+//! The manager as a value: messages in, things to do out. It routes each message to the area that it is about, and then has
+//! everything settled that became dirty. What areas know is theirs alone; others ask them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use causeway_record::{Action, Cause, Connect, Ended, Event, Outcome, Part, Request, Target};
-use causeway_types::ConnectName;
+use causeway_record::{Ended, Event, Kind, Outcome, Part};
 
-use crate::connect::{Connects, Zones};
-use crate::dirty::Dirty;
-use crate::memory::Memory;
+use crate::attachments::Attachments;
+use crate::connections::{self, Connects};
+use crate::dirty::{Dirty, NetworkWork};
+use crate::freed_numbers::FreedNumbers;
+use crate::gate::Gate;
 use crate::mirrors::{self, Mirrors};
-use crate::nads::Nads;
 use crate::namespaces::Namespaces;
-use crate::networks::Networks;
+use crate::networks::{Clashes, Networks, Numbers};
 use crate::nodes::Nodes;
 use crate::owners::Owners;
 use crate::pods::Pods;
-use crate::{Config, Error, Input, Output};
-
-const CONNECTS: &str = "clusternetworkconnects";
+use crate::writes::Writes;
+use crate::zone_reports::ZoneReports;
+use crate::{Config, Input, Output, Result};
 
 /// The cluster manager's state.
 #[derive(Debug)]
 pub struct Manager {
     pub(crate) config: Config,
     pub(crate) now_ms: i64,
-    gate: Gate,
-    started: bool,
+    pub(crate) gate: Gate,
+    pub(crate) started: bool,
     pub(crate) nodes: Nodes,
     pub(crate) namespaces: Namespaces,
     pub(crate) owners: Owners,
-    pub(crate) nads: Nads,
+    pub(crate) attachments: Attachments,
     pub(crate) networks: Networks,
+    pub(crate) numbers: Numbers,
+    pub(crate) clashes: Clashes,
     pub(crate) pods: Pods,
     pub(crate) connects: Connects,
-    pub(crate) zones: Zones,
+    pub(crate) zone_reports: ZoneReports,
     pub(crate) mirrors: Mirrors,
-    pub(crate) memory: Memory,
+    pub(crate) freed: FreedNumbers,
     pub(crate) dirty: Dirty,
-    pub(crate) out: Vec<Output>,
-    /// What is being written, so that it is not asked for twice.
-    pending: BTreeMap<(Target, Part), Pending>,
-    tokens: u64,
+    pub(crate) writes: Writes,
 }
 
 /// How much of everything there is.
@@ -56,89 +56,65 @@ pub struct Counts {
     pub connects: BTreeMap<(&'static str, &'static str), usize>,
 }
 
-#[derive(Debug)]
-struct Pending {
-    action: Action,
-    token: u64,
-}
-
-/// Which kinds have been listed. Nothing is concluded before all that are needed have been.
-#[derive(Debug)]
-struct Gate {
-    missing: BTreeSet<&'static str>,
-    problems: BTreeMap<&'static str, String>,
-}
-
-impl Gate {
-    fn listed(&mut self, kind: &'static str) {
-        self.missing.remove(kind);
-        self.problems.remove(kind);
-    }
-
-    fn problem(&mut self, kind: &'static str, problem: String) {
-        self.problems.insert(kind, problem);
-    }
-}
+/// Kinds that everything waits for.
+const NEEDED: [&str; 7] = [
+    "nodes",
+    "namespaces",
+    "pods",
+    "network-attachment-definitions",
+    "userdefinednetworks",
+    "clusteruserdefinednetworks",
+    "freed numbers",
+];
 
 impl Manager {
     /// A manager that has seen nothing yet.
     ///
     /// # Errors
-    /// [`Error::ClusterSubnets`] when the default network's subnets cannot be split.
-    pub fn new(config: Config) -> Result<Self, Error> {
-        let mut missing = BTreeSet::from([
-            "nodes",
-            "namespaces",
-            "pods",
-            "network-attachment-definitions",
-            "userdefinednetworks",
-            "clusteruserdefinednetworks",
-            "freed numbers",
-        ]);
-        if config.features.network_connect {
-            missing.insert(CONNECTS);
-        }
+    /// [`crate::Error::ClusterSubnets`] when the default network's subnets cannot be split.
+    pub fn new(config: Config) -> Result<Self> {
+        let connects = config.features.network_connect.then_some(connections::KIND);
         Ok(Self {
             nodes: Nodes::new(config.max_nodes, &config.default_subnets)?,
             config,
             now_ms: 0,
-            gate: Gate { missing, problems: BTreeMap::new() },
+            gate: Gate::new(NEEDED.into_iter().chain(connects)),
             started: false,
             namespaces: Namespaces::default(),
             owners: Owners::default(),
-            nads: Nads::default(),
+            attachments: Attachments::default(),
             networks: Networks::default(),
+            numbers: Numbers::default(),
+            clashes: Clashes::default(),
             pods: Pods::default(),
             connects: Connects::default(),
-            zones: Zones::default(),
+            zone_reports: ZoneReports::default(),
             mirrors: Mirrors::default(),
-            memory: Memory::default(),
+            freed: FreedNumbers::default(),
             dirty: Dirty::default(),
-            out: Vec::new(),
-            pending: BTreeMap::new(),
-            tokens: 0,
+            writes: Writes::default(),
         })
     }
 
     /// Takes one message and says what is to be done.
     pub fn step(&mut self, input: Input) -> Vec<Output> {
         self.absorb(input);
-        if !self.started && self.gate.missing.is_empty() {
+        if !self.started && self.gate.is_open() {
             self.started = true;
             self.start();
         }
         if self.started {
             self.settle();
         }
-        std::mem::take(&mut self.out)
+        self.writes.take()
     }
 
     /// How much of everything there is, for metrics.
     pub fn counts(&self) -> Counts {
         Counts {
-            networks: self.networks.all.len(),
-            pods: self.pods.all.len(),
-            waiting: self.pods.waiting.values().map(BTreeSet::len).sum(),
+            networks: self.networks.len(),
+            pods: self.pods.len(),
+            waiting: self.pods.waiting(),
             connects: self.connects.counts(),
         }
     }
@@ -147,12 +123,9 @@ impl Manager {
     ///
     /// # Errors
     /// What is missing, for people.
-    pub fn ready(&self) -> Result<(), String> {
-        let slices = (self.mirrors_wanted() && !self.mirrors.listed).then_some(mirrors::KIND);
-        let missing: Vec<&str> = self.gate.missing.iter().copied().chain(slices).collect();
-        let Some(first) = missing.first() else { return Ok(()) };
-        let said = missing.iter().find_map(|kind| self.gate.problems.get(kind));
-        Err(said.cloned().unwrap_or_else(|| format!("{first} have not been listed")))
+    pub fn ready(&self) -> std::result::Result<(), String> {
+        let late = (self.mirrors_wanted() && !self.mirrors.are_listed()).then_some(mirrors::KIND);
+        self.gate.missing(late).map_or(Ok(()), Err)
     }
 
     fn absorb(&mut self, input: Input) {
@@ -173,21 +146,18 @@ impl Manager {
             }
             Input::ClusterNetworkConnect(event) => {
                 self.listen_to_connects(&event);
-                self.take(CONNECTS, event, Self::connect_applied, Self::connect_deleted);
+                self.take(connections::KIND, event, Self::connect_applied, Self::connect_deleted);
             }
             Input::ZoneReport(event) => {
-                if matches!(event, Event::Synced) && self.zones.listed_since.is_none() {
-                    self.zones.listed_since = Some(self.now_ms);
-                    self.all_connect_statuses();
-                }
+                self.listen_to_reports(&event);
                 self.take("zonereports", event, Self::report_applied, Self::report_deleted);
             }
             Input::EndpointSlice(event) => {
-                self.listen_to_slices(&event);
-                self.take(mirrors::KIND, event, Self::slice_applied, Self::slice_deleted);
+                self.listen_to_endpoint_slices(&event);
+                self.take(mirrors::KIND, event, Self::endpoint_slice_applied, Self::endpoint_slice_deleted);
             }
-            Input::FreedNumbers(reuse) => {
-                self.memory.remembered = *reuse;
+            Input::FreedNumbers(recorded) => {
+                self.freed.remember(*recorded);
                 self.gate.listed("freed numbers");
             }
             Input::Written(outcome) => self.written(&outcome),
@@ -195,21 +165,6 @@ impl Manager {
                 self.now_ms = now_ms;
                 self.connects_tick();
             }
-        }
-    }
-
-    /// A kind that is not installed has no objects that hold numbers, so everything else can go on; connections are looked
-    /// at once they have been listed.
-    fn listen_to_connects(&mut self, event: &Event<Connect, ConnectName>) {
-        match event {
-            Event::Unsynced(broken) if broken.cause == Cause::NotInstalled => self.gate.listed(CONNECTS),
-            Event::Synced if !self.connects.listed => {
-                self.connects.listed = true;
-                if self.started {
-                    self.start_connects();
-                }
-            }
-            _ => {}
         }
     }
 
@@ -233,15 +188,15 @@ impl Manager {
         loop {
             self.settle_networks();
             self.settle_reach();
-            if let Some(pod) = self.dirty.pods.pop_first() {
+            if let Some(pod) = self.dirty.next_pod() {
                 self.settle_pod(&pod);
-            } else if let Some(slice) = self.next_slice() {
+            } else if let Some(slice) = self.next_endpoint_slice() {
                 self.settle_mirror(&slice);
-            } else if let Some(owner) = self.dirty.statuses.pop_first() {
+            } else if let Some(owner) = self.dirty.next_status() {
                 self.settle_status(&owner);
-            } else if !self.dirty.connects.is_empty() {
-                self.settle_connects();
-            } else if let Some(connect) = self.dirty.connect_statuses.pop_first() {
+            } else if let Some(connects) = self.dirty.take_connects() {
+                self.settle_connects(connects);
+            } else if let Some(connect) = self.dirty.next_connect_status() {
                 self.settle_connect_status(&connect);
             } else {
                 return;
@@ -251,67 +206,39 @@ impl Manager {
 
     /// Everything but pods and what is said.
     pub(crate) fn settle_networks(&mut self) {
-        loop {
-            if let Some(node) = self.dirty.nodes.pop_first() {
-                self.settle_node(&node);
-            } else if std::mem::take(&mut self.dirty.clashes) {
-                self.find_clashes();
-            } else if let Some(nad) = self.dirty.nads.pop_first() {
-                self.settle_nad(&nad);
-            } else if let Some((owner, scope)) = self.dirty.owners.pop_first() {
-                self.settle_owner(&owner, scope);
-            } else {
-                return;
+        while let Some(work) = self.dirty.next_network_work() {
+            match work {
+                NetworkWork::Node(node) => self.settle_node(&node),
+                NetworkWork::Clashes(networks, nodes) => self.find_clashes(&networks, nodes),
+                NetworkWork::Nad(nad) => self.settle_nad(&nad),
+                NetworkWork::Owner(owner, scope) => self.settle_owner(&owner, scope),
             }
-        }
-    }
-
-    /// Asks for a write, unless exactly this one is under way.
-    pub(crate) fn write(&mut self, mut request: Request) -> u64 {
-        let key = (request.target.clone(), request.part);
-        if let Some(pending) = self.pending.get(&key).filter(|pending| pending.action == request.action) {
-            return pending.token;
-        }
-        self.tokens += 1;
-        request.token = self.tokens;
-        self.pending.insert(key, Pending { action: request.action.clone(), token: self.tokens });
-        self.out.push(Output::Write(request));
-        self.tokens
-    }
-
-    /// What is being written of an object.
-    pub(crate) fn pending(&self, target: &Target, part: Part) -> Option<&Action> {
-        self.pending.get(&(target.clone(), part)).map(|pending| &pending.action)
-    }
-
-    /// News of an object: whatever was asked for is compared with it anew.
-    pub(crate) fn written_back(&mut self, target: &Target) {
-        let parts: Vec<_> = self
-            .pending
-            .range((target.clone(), Part::FIRST)..)
-            .map(|(key, _)| key.clone())
-            .take_while(|(other, _)| other == target)
-            .collect();
-        for key in parts {
-            self.pending.remove(&key);
         }
     }
 
     fn written(&mut self, outcome: &Outcome) {
-        let key = (outcome.target.clone(), outcome.part);
-        let current = self.pending.get(&key).is_some_and(|pending| pending.token == outcome.token);
         match &outcome.result {
             Ended::Done => self.done(outcome),
-            // Whatever is in the way shows in the next event of the object.
-            Ended::NotFound | Ended::Conflict(_) if current => {
-                self.pending.remove(&key);
-            }
-            Ended::NotFound | Ended::Conflict(_) => {}
+            Ended::NotFound | Ended::Conflict(_) => self.writes.refused(outcome),
             // The queue tries again by itself.
             Ended::Failed(problem) => {
                 tracing::warn!(target = %outcome.target, part = %outcome.part, %problem, "a write failed");
                 self.write_failed(&outcome.target, problem);
             }
+        }
+    }
+
+    /// A write is done. What follows from it shows in events of the object, but for what nobody watches.
+    fn done(&mut self, outcome: &Outcome) {
+        match outcome.target.kind {
+            Kind::ConfigMap => self.freed_numbers_written(outcome.token),
+            Kind::UserDefinedNetwork | Kind::ClusterUserDefinedNetwork if outcome.part == Part::Status => {
+                self.status_done(&outcome.target);
+            }
+            Kind::ClusterNetworkConnect if outcome.part == Part::Status => {
+                self.connect_status_done(&outcome.target.name);
+            }
+            _ => {}
         }
     }
 }

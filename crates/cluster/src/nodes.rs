@@ -6,40 +6,66 @@ use std::net::IpAddr;
 use causeway_alloc::{Claim, HostRange, HostSubnets, IdRecord, NodeIds, Seniority};
 use causeway_api::annotations::{Annotation, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort};
 use causeway_api::intent::{ClusterConfig, PodSubnet};
-use causeway_record::{Action, Kind, Part, Priority, Request, Target};
-use causeway_record::{EventNote, Regarding};
-use causeway_record::{Node, Texts};
+use causeway_record::{Action, Kind, Node, Part, Priority, Regarding, Target, Texts};
 use causeway_types::{Cidr, Families, Family, NetworkName, NodeId, NodeName, TransitPeers, transit_address};
 use serde_json::{Value, json};
 
 use crate::keys::Wait;
 use crate::trouble::NETWORK_ALLOCATION_FAILED;
-use crate::{Error, Manager, Output};
+use crate::{Error, Manager, Result};
 
 /// All nodes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Nodes {
-    pub(crate) all: BTreeMap<NodeName, Node>,
-    pub(crate) ids: NodeIds,
+    all: BTreeMap<NodeName, Node>,
+    ids: NodeIds,
     /// The default network's parts.
-    pub(crate) default_subnets: HostSubnets,
-    /// Up to which epoch each node's zone has cleared freed numbers.
-    pub(crate) epochs: BTreeMap<NodeName, u64>,
+    parts: HostSubnets,
+}
+
+/// What is new about a node.
+#[derive(Debug)]
+pub(crate) struct Change {
+    fresh: bool,
+    live: bool,
 }
 
 impl Nodes {
-    pub(crate) fn new(max_nodes: u32, subnets: &[PodSubnet]) -> Result<Self, Error> {
+    pub(crate) fn new(max_nodes: u32, subnets: &[PodSubnet]) -> Result<Self> {
         Ok(Self {
             all: BTreeMap::new(),
             ids: NodeIds::new(max_nodes),
-            default_subnets: HostSubnets::new(host_ranges(subnets)).map_err(Error::ClusterSubnets)?,
-            epochs: BTreeMap::new(),
+            parts: HostSubnets::new(host_ranges(subnets)).map_err(Error::ClusterSubnets)?,
         })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &NodeName> {
+        self.all.keys()
+    }
+
+    /// All nodes, and whether each is heard of.
+    pub(crate) fn live(&self) -> impl Iterator<Item = (&NodeName, bool)> {
+        self.all.iter().map(|(name, node)| (name, node.live))
     }
 
     /// The id of a node that exists.
     pub(crate) fn id_of(&self, name: &NodeName) -> Option<NodeId> {
         self.all.get(name).and_then(|_| self.ids.id_of(name))
+    }
+
+    /// The parts of the default network.
+    pub(crate) fn parts(&self) -> &HostSubnets {
+        &self.parts
+    }
+
+    /// The first node, by id, that a network has no part for.
+    pub(crate) fn first_without(&self, parts: &HostSubnets) -> Option<&NodeName> {
+        let ids = self.all.keys().filter_map(|name| self.ids.id_of(name));
+        self.ids.holder(parts.first_without(ids)?)
     }
 
     /// Takes up what annotations say. Of two nodes with one id, the older keeps it.
@@ -53,6 +79,31 @@ impl Nodes {
         for lost in self.ids.restore(claims, &IdRecord::default()) {
             tracing::warn!(node = %lost.owner, id = %lost.id, error = %lost.error, "a node needs another id");
         }
+    }
+
+    /// What is new about the node; nothing if nothing is.
+    fn apply(&mut self, node: Node) -> Option<Change> {
+        let live = node.live;
+        if self.all.get(&node.name) == Some(&node) {
+            return None;
+        }
+        let before = self.all.insert(node.name.clone(), node);
+        Some(Change { fresh: before.is_none(), live: before.is_none_or(|before| before.live != live) })
+    }
+
+    /// The node is gone, and its id free. The answer is which nodes have none: the lowest is given out first.
+    fn remove(&mut self, name: &NodeName) -> Vec<NodeName> {
+        self.all.remove(name);
+        self.ids.release(name);
+        self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned().collect()
+    }
+
+    /// The node's id, and whether it is new.
+    fn give_id(&mut self, name: &NodeName) -> std::result::Result<(NodeId, bool), causeway_alloc::Error> {
+        let fresh = self.ids.id_of(name).is_none();
+        let id = self.ids.reserve(name)?;
+        self.ids.commit(name);
+        Ok((id, fresh))
     }
 }
 
@@ -78,71 +129,54 @@ pub(crate) fn node_of_address(ranges: &[HostRange], address: IpAddr) -> Option<N
 
 impl Manager {
     pub(crate) fn node_applied(&mut self, node: Node) {
-        let name = node.name.clone();
-        if self.nodes.all.get(&name) == Some(&node) {
-            return;
+        let (name, live) = (node.name.clone(), node.live);
+        let Some(change) = self.nodes.apply(node) else { return };
+        self.writes.seen(&node_target(&name));
+        self.zone_reports.set_live(&name, live, self.now_ms);
+        if change.fresh {
+            self.dirty.clashes_with_nodes();
         }
-        self.written_back(&node_target(&name));
-        self.zones.set_live(&name, node.live, self.now_ms);
-        let live = node.live;
-        let before = self.nodes.all.insert(name.clone(), node);
-        if before.is_none() {
-            self.dirty.clashes = true;
-        }
-        if before.is_none_or(|before| before.live != live) {
+        if change.live {
             self.all_connect_statuses();
         }
-        self.dirty.nodes.insert(name);
+        self.dirty.nodes([name]);
     }
 
     pub(crate) fn node_deleted(&mut self, name: &NodeName) {
-        self.written_back(&node_target(name));
-        self.nodes.all.remove(name);
-        self.nodes.ids.release(name);
-        self.zones.set_live(name, false, self.now_ms);
-        self.dirty.reach.nodes.insert(name.clone());
+        self.writes.seen(&node_target(name));
+        let without_id = self.nodes.remove(name);
+        self.dirty.nodes(without_id);
+        self.zone_reports.set_live(name, false, self.now_ms);
+        self.dirty.reach_node(name);
         self.all_connect_statuses();
-        self.dirty.clashes = true;
-        // The lowest id is given out first, so a node that had none may have one now.
-        let without = self.nodes.all.keys().filter(|name| self.nodes.ids.id_of(name).is_none());
-        self.dirty.nodes.extend(without.cloned().collect::<Vec<_>>());
-        self.wake_pods_of(name);
+        self.dirty.clashes_with_nodes();
+        self.dirty.pods(self.pods.waiting_on(name));
         self.expire_numbers();
         self.short_networks();
     }
 
     /// Gives the node an id and writes what follows from it.
     pub(crate) fn settle_node(&mut self, name: &NodeName) {
-        let Some(node) = self.nodes.all.get(name) else { return };
-        let known = self.nodes.ids.id_of(name);
-        let id = match self.nodes.ids.reserve(name) {
-            Ok(id) => id,
+        let Some(node) = self.nodes.all.get(name).cloned() else { return };
+        let (id, fresh) = match self.nodes.give_id(name) {
+            Ok(given) => given,
             Err(error) => {
                 let message = format!("node {name} gets no id: {error}; raise --max-nodes");
-                let regarding = regarding_node(node);
-                return self.say(regarding, NETWORK_ALLOCATION_FAILED, message);
+                return self.writes.warn(regarding_node(&node), NETWORK_ALLOCATION_FAILED, message);
             }
         };
-        self.nodes.ids.commit(name);
-        let subnets = self.nodes.default_subnets.of(id);
+        let subnets = self.nodes.parts.of(id);
         if let Err(error) = &subnets {
             let message = format!("node {name} gets no part of the cluster's pod subnets: {error}");
-            let regarding = regarding_node(node);
-            self.say(regarding, NETWORK_ALLOCATION_FAILED, message);
+            self.writes.warn(regarding_node(&node), NETWORK_ALLOCATION_FAILED, message);
         }
         let wanted = node_annotations(&self.config.cluster, id, subnets.unwrap_or_default());
-        let patch = self.nodes.all.get(name).and_then(|node| annotation_patch(&node.published, &wanted));
-        if let Some(patch) = patch {
-            self.write(Request {
-                target: node_target(name),
-                part: Part::Annotations,
-                priority: Priority::Network,
-                action: Action::Merge { subresource: Some("status"), body: patch },
-                token: 0,
-            });
+        if let Some(body) = annotation_patch(&node.published, &wanted) {
+            let action = Action::Merge { subresource: Some("status"), body };
+            self.writes.ask(node_target(name), Part::Annotations, Priority::Network, action);
         }
-        if known.is_none() {
-            self.dirty.reach.nodes.insert(name.clone());
+        if fresh {
+            self.dirty.reach_node(name);
             self.expire_numbers();
             self.short_networks();
             self.wake(&Wait::Node(name.clone()));
@@ -151,8 +185,7 @@ impl Manager {
 
     /// Networks that have no subnet for some node say so.
     fn short_networks(&mut self) {
-        let layer3 = self.networks.all.values().filter(|network| network.host_subnets.is_some());
-        self.dirty.statuses.extend(layer3.filter_map(|network| network.owner.clone()));
+        self.dirty.statuses(self.networks.owners_of_parted());
     }
 }
 
@@ -167,14 +200,6 @@ fn regarding_node(node: &Node) -> Regarding {
         namespace: None,
         name: node.name.to_string(),
         uid: node.uid.clone(),
-    }
-}
-
-impl Manager {
-    /// Warns about an object, in an event.
-    pub(crate) fn say(&mut self, regarding: Regarding, reason: &str, message: String) {
-        let note = EventNote { regarding, warning: true, reason: reason.into(), message };
-        self.out.push(Output::Event(note));
     }
 }
 

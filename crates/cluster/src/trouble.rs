@@ -1,5 +1,6 @@
 //! Why something is not as it should be, for conditions and events.
 
+use causeway_api::conditions::Finding;
 use causeway_api::intent::Problem;
 
 /// One word for conditions and a sentence for people.
@@ -45,4 +46,20 @@ pub(crate) fn invalid_primary_network(namespace: &str) -> Trouble {
          \"k8s.ovn.org/primary-user-defined-network\" must both be present"
     );
     Trouble::new("InvalidPrimaryNetwork", message)
+}
+
+/// Lists in messages name this many; the rest is counted.
+pub(crate) const LISTED: usize = 20;
+
+/// A list for people that stays short.
+pub(crate) fn listed<T: ToString>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    let more = texts.len().saturating_sub(LISTED);
+    let shown = texts[..texts.len() - more].join(separator);
+    if more == 0 { format!("[{shown}]") } else { format!("[{shown}{separator}and {more} more]") }
+}
+
+/// What is found out about an object, for a condition.
+pub(crate) fn finding(kind: &str, status: bool, reason: &str, message: String) -> Finding {
+    Finding { kind: kind.into(), status, reason: reason.into(), message }
 }

@@ -25,7 +25,7 @@ const LONGEST_NAME: usize = 253;
 #[derive(Debug, Default)]
 pub(crate) struct Mirrors {
     /// Whether slices have been listed: before that no mirror is written or deleted.
-    pub(crate) listed: bool,
+    listed: bool,
     all: BTreeMap<ObjectKey, Kept>,
     /// Slices by the pods behind their endpoints.
     by_pod: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
@@ -103,54 +103,67 @@ fn toggle(index: &mut BTreeMap<ObjectKey, BTreeSet<ObjectKey>>, at: ObjectKey, k
     }
 }
 
+impl Mirrors {
+    /// Whether EndpointSlices have been listed.
+    pub(crate) fn are_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// All EndpointSlices, and those that they may be mirrors of.
+    pub(crate) fn all(&self) -> impl Iterator<Item = ObjectKey> {
+        self.all.keys().flat_map(|key| self.around(key))
+    }
+
+    /// EndpointSlices with endpoints that a pod is behind.
+    pub(crate) fn of_pod(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
+        self.by_pod.get(pod).into_iter().flatten().cloned()
+    }
+
+    /// EndpointSlices of a namespace, and those that they may be mirrors of.
+    pub(crate) fn in_namespace(&self, namespace: &NamespaceName) -> impl Iterator<Item = ObjectKey> {
+        let first = ObjectKey { namespace: namespace.clone(), name: String::new() };
+        let here = self.all.range(first..).take_while(|(key, _)| key.namespace == *namespace);
+        here.flat_map(|(key, _)| self.around(key))
+    }
+
+    fn insert(&mut self, slice: Kept) {
+        self.index(&slice, true);
+        self.all.insert(slice.key.clone(), slice);
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
+        if let Some(before) = self.all.remove(key) {
+            self.index(&before, false);
+        }
+    }
+}
+
 impl Manager {
-    /// Slices are needed for mirrors alone: pods get their addresses also while slices cannot be listed.
-    pub(crate) fn listen_to_slices(&mut self, event: &Event<EndpointSlice, ObjectKey>) {
+    /// EndpointSlices are needed for mirrors alone: pods get their addresses also while they cannot be listed.
+    pub(crate) fn listen_to_endpoint_slices(&mut self, event: &Event<EndpointSlice, ObjectKey>) {
         if matches!(event, Event::Synced) && !self.mirrors.listed && self.mirrors_wanted() {
             self.mirrors.listed = true;
-            self.start_mirrors();
+            self.dirty.endpoint_slices(self.mirrors.all());
         }
     }
 
-    /// Whether slices are mirrored in this cluster.
+    /// Whether EndpointSlices are mirrored in this cluster.
     pub(crate) fn mirrors_wanted(&self) -> bool {
         self.config.features.without_networks().is_none()
     }
 
-    /// All slices are looked at.
-    pub(crate) fn start_mirrors(&mut self) {
-        let around = self.mirrors.all.keys().flat_map(|key| self.mirrors.around(key));
-        self.dirty.slices.extend(around);
-    }
-
-    pub(crate) fn slice_applied(&mut self, slice: EndpointSlice) {
+    pub(crate) fn endpoint_slice_applied(&mut self, slice: EndpointSlice) {
         let slice = Kept::from(slice);
-        self.slice_deleted(&slice.key);
         let key = slice.key.clone();
-        self.mirrors.index(&slice, true);
-        self.mirrors.all.insert(key.clone(), slice);
-        self.dirty.slices.extend(self.mirrors.around(&key));
+        self.endpoint_slice_deleted(&key);
+        self.mirrors.insert(slice);
+        self.dirty.endpoint_slices(self.mirrors.around(&key));
     }
 
-    pub(crate) fn slice_deleted(&mut self, key: &ObjectKey) {
-        self.written_back(&slice_target(key));
-        self.dirty.slices.extend(self.mirrors.around(key));
-        if let Some(before) = self.mirrors.all.remove(key) {
-            self.mirrors.index(&before, false);
-        }
-    }
-
-    /// What a pod is or has may be different now.
-    pub(crate) fn look_at_slices_of(&mut self, pod: &ObjectKey) {
-        self.dirty.slices.extend(self.mirrors.by_pod.get(pod).into_iter().flatten().cloned());
-    }
-
-    /// A namespace's primary network, or whether it has one, may be different now.
-    pub(crate) fn look_at_slices_in(&mut self, namespace: &NamespaceName) {
-        let first = ObjectKey { namespace: namespace.clone(), name: String::new() };
-        let here = self.mirrors.all.range(first..).take_while(|(key, _)| key.namespace == *namespace);
-        let around = here.flat_map(|(key, _)| self.mirrors.around(key));
-        self.dirty.slices.extend(around);
+    pub(crate) fn endpoint_slice_deleted(&mut self, key: &ObjectKey) {
+        self.writes.seen(&slice_target(key));
+        self.dirty.endpoint_slices(self.mirrors.around(key));
+        self.mirrors.remove(key);
     }
 }
 

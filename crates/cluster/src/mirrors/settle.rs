@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use causeway_api::annotations::keys;
-use causeway_record::{Action, Endpoint, ObjectKey, Part, Priority, Regarding, Request};
+use causeway_record::{Action, Endpoint, ObjectKey, Part, Priority, Regarding};
 use causeway_types::{Family, NamespaceName, NetworkName};
 use serde_json::{Value, json};
 
 use super::kept::{Content, Kept, LABELS, Shape, Source};
 use super::{mirror_key, slice_target};
 use crate::Manager;
+use crate::pods::PodAddresses;
 
 /// The one part of a mirror that is written: all of it.
 const PART: Part = Part::Object;
@@ -28,27 +29,25 @@ enum Wanted<'a> {
 }
 
 impl Manager {
-    /// The next slice to look at, once all have been listed.
-    pub(crate) fn next_slice(&mut self) -> Option<ObjectKey> {
-        if self.mirrors.listed { self.dirty.slices.pop_first() } else { None }
+    /// The next EndpointSlice to look at, once all have been listed.
+    pub(crate) fn next_endpoint_slice(&mut self) -> Option<ObjectKey> {
+        if self.mirrors.listed { self.dirty.next_endpoint_slice() } else { None }
     }
 
     /// Makes the mirror of a slice what it should be. The slice itself may be gone.
     pub(crate) fn settle_mirror(&mut self, source: &ObjectKey) {
         self.tell_taken(source);
         for (mirror, action) in self.mirror_writes(source) {
-            self.write(Request {
-                target: slice_target(&mirror),
-                part: PART,
-                priority: Priority::Network,
-                action,
-                token: 0,
-            });
+            let target = slice_target(&mirror);
+            match action {
+                Some(action) => drop(self.writes.ask(target, PART, Priority::Network, action)),
+                None => self.writes.withdraw(&target, PART),
+            }
         }
     }
 
-    /// What must be written for a slice. Further mirrors of it go once the right one is there, so that there is always one.
-    fn mirror_writes(&self, source: &ObjectKey) -> Vec<(ObjectKey, Action)> {
+    /// What must be written for a slice; nothing is a creation that must not happen any more. Further mirrors of it go once the right one is there, so that there is always one.
+    fn mirror_writes(&self, source: &ObjectKey) -> Vec<(ObjectKey, Option<Action>)> {
         let mirror = mirror_key(source);
         let there = self.mirrors.all.get(&mirror);
         let shape = match self.wanted_mirror(source) {
@@ -57,21 +56,23 @@ impl Manager {
             Wanted::Mirror(shape) => Some(shape),
         };
         let first = match (shape, there.map(|slice| (slice, &slice.content))) {
-            (Some(shape), None) if !shape.endpoints.is_empty() && !self.is_leaving(&source.namespace) => {
-                return vec![(mirror.clone(), Action::Create(body(&mirror, &shape)))];
+            (Some(shape), None)
+                if !shape.endpoints.is_empty() && !self.namespaces.is_going(&source.namespace) =>
+            {
+                return vec![(mirror.clone(), Some(Action::Create(body(&mirror, &shape))))];
             }
-            (_, None) => self.cancel(&mirror),
+            (_, None) => Some(None).filter(|_| self.writes.is_creating(&slice_target(&mirror), PART)),
             (_, Some((slice, _))) if slice.deleting => None,
             (Some(shape), Some((slice, Content::Mirror(current)))) => {
                 if current.address_type != shape.address_type {
-                    return vec![(mirror, delete(slice))];
+                    return vec![(mirror, Some(delete(slice)))];
                 }
                 (current.digest != shape.digest()).then(|| {
                     let body = patch(slice, &shape);
-                    Action::Merge { subresource: None, body }
+                    Some(Action::Merge { subresource: None, body })
                 })
             }
-            (None, Some((slice, Content::Mirror(_)))) => Some(delete(slice)),
+            (None, Some((slice, Content::Mirror(_)))) => Some(Some(delete(slice))),
             // Somebody has the name: that slice is not ours to touch.
             (_, Some((_, Content::Source(_) | Content::Other))) => None,
         };
@@ -80,27 +81,15 @@ impl Manager {
     }
 
     /// Mirrors that name a slice, and that no slice has.
-    fn further_mirrors(&self, source: &ObjectKey, mirror: &ObjectKey) -> Vec<(ObjectKey, Action)> {
+    fn further_mirrors(&self, source: &ObjectKey, mirror: &ObjectKey) -> Vec<(ObjectKey, Option<Action>)> {
         let naming = self.mirrors.naming.get(source).into_iter().flatten();
         let strays = naming.filter(|key| *key != mirror && !self.mirrors.expected.contains_key(*key));
         let there = strays.filter_map(|key| self.mirrors.all.get(key)).filter(|slice| !slice.deleting);
-        there.map(|slice| (slice.key.clone(), delete(slice))).collect()
-    }
-
-    /// A creation that still waits, perhaps because it fails again and again, gives way to a deletion of nothing: should the
-    /// mirror be there after all, it has another UID, and is seen and deleted then.
-    fn cancel(&self, mirror: &ObjectKey) -> Option<Action> {
-        let waits = matches!(self.pending(&slice_target(mirror), PART), Some(Action::Create(_)));
-        waits.then(|| Action::Delete { uid: String::new() })
-    }
-
-    /// Whether nothing can be created in the namespace any more.
-    fn is_leaving(&self, namespace: &NamespaceName) -> bool {
-        self.namespaces.all.get(namespace).is_some_and(|namespace| namespace.deleting)
+        there.map(|slice| (slice.key.clone(), Some(delete(slice)))).collect()
     }
 
     fn wanted_mirror(&self, key: &ObjectKey) -> Wanted<'_> {
-        if !self.namespaces.all.contains_key(&key.namespace) {
+        if !self.namespaces.contains(&key.namespace) {
             return Wanted::Hold;
         }
         let labelled = self.namespaces.is_labelled(&key.namespace);
@@ -138,19 +127,16 @@ impl Manager {
         endpoint: &'a Endpoint,
     ) -> Option<Cow<'a, Endpoint>> {
         let Some((pod, reference)) = endpoint.pod(namespace) else { return Some(Cow::Borrowed(endpoint)) };
-        let state = self.pods.all.get(&pod)?;
+        let PodAddresses { pod, primary } = self.pods.addresses(&pod)?;
         // Another pod may have the name by now, and what a finished pod had may be somebody else's.
-        if !reference.means(&state.record.uid) || state.record.finished {
+        if !reference.means(&pod.uid) || pod.finished {
             return None;
         }
-        if state.record.host_network {
+        if pod.host_network {
             return Some(Cow::Borrowed(endpoint));
         }
-        let primary = state
-            .primary
-            .as_ref()
-            .filter(|primary| self.network_of(&primary.nad).as_ref() == Some(network))?;
-        let address = primary.addresses.iter().find(|address| Family::of(address) == family)?;
+        let (_, addresses) = primary.filter(|(nad, _)| self.attachments.network_of(nad) == Some(network))?;
+        let address = addresses.iter().find(|address| Family::of(address) == family)?;
         Some(Cow::Owned(endpoint.at(address)))
     }
 
@@ -163,7 +149,7 @@ impl Manager {
         let Some((regarding, message)) = taken.filter(|_| self.mirrors.told.insert(key.clone())) else {
             return;
         };
-        self.say(regarding, MIRROR_NAME_TAKEN, message);
+        self.writes.warn(regarding, MIRROR_NAME_TAKEN, message);
     }
 
     fn taken(&self, key: &ObjectKey) -> Option<(Regarding, String)> {

@@ -499,13 +499,14 @@ fn no_mirrors_where_networks_are_switched_off() {
     assert_eq!(world.manager.ready(), Ok(()));
 }
 
-/// A creation that fails is not tried for ever: once nobody wants the mirror, something harmless takes its place.
+/// A creation that fails is not tried for ever: once nobody wants the mirror, it is taken back.
 #[test]
 fn a_creation_that_fails_gives_way() {
     let mut world = tenant();
     world.failing = Some("endpointslices".into());
     serve(&mut world, "demo/web", &["demo/a"]);
-    assert_eq!(world.writes.iter().filter(|text| text.contains("endpointslices")).count(), 1);
+    let asked: Vec<String> =
+        world.writes.iter().filter(|text| text.contains("endpointslices")).cloned().collect();
     world.failing = None;
     world.paused = true;
     world.change(
@@ -513,11 +514,25 @@ fn a_creation_that_fails_gives_way() {
         "demo",
         &json!({"metadata": {"deletionTimestamp": "1970-01-02T00:00:00Z", "finalizers": ["kubernetes"]}}),
     );
-    let actions: Vec<_> = world.held.iter().map(|request| (request.part, request.action.clone())).collect();
-    let nothing = causeway_record::Action::Delete { uid: String::new() };
-    assert_eq!(actions, [(causeway_record::Part::Object, nothing)]);
+    assert_eq!((&world.withdrawn, world.held.len()), (&asked, 0));
     world.resume();
     assert_eq!(mirror_of(&world, "demo/web"), None);
+}
+
+/// Whatever still waits for objects of a namespace that is gone is taken back; other namespaces wait on.
+#[test]
+fn a_namespace_that_is_gone_takes_its_writes_with_it() {
+    let mut world = tenant();
+    world.tenant("other");
+    world.paused = true;
+    for name in ["demo/x", "other/x"] {
+        world.pod(name, "n1");
+    }
+    let waiting =
+        |world: &World| world.held.iter().map(|request| request.target.to_string()).collect::<Vec<_>>();
+    assert_eq!(waiting(&world), ["pods demo/x"], "other has no network yet");
+    world.delete(Kind::IpamClaim, "demo");
+    assert_eq!((waiting(&world).len(), &world.withdrawn[..]), (0, &["pods demo/x networks".to_owned()][..]));
 }
 
 /// An event of a pod costs the same with many slices as with few.

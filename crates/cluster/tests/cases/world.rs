@@ -19,6 +19,8 @@ pub(crate) struct World {
     pub(crate) said: Vec<String>,
     /// Writes, as `kind namespace/name part`.
     pub(crate) writes: Vec<String>,
+    /// Writes that were taken back, as `kind namespace/name part`.
+    pub(crate) withdrawn: Vec<String>,
     /// Writes whose target contains this text fail.
     pub(crate) failing: Option<String>,
     /// Writes are kept back.
@@ -112,6 +114,7 @@ impl World {
             objects: BTreeMap::new(),
             said: Vec::new(),
             writes: Vec::new(),
+            withdrawn: Vec::new(),
             failing: None,
             paused: false,
             held: VecDeque::new(),
@@ -323,6 +326,11 @@ impl World {
                     let text =
                         format!("{} {namespace}{} {}: {}", about.kind, about.name, note.reason, note.message);
                     self.said.push(text);
+                }
+                Output::Withdraw { target, part } => {
+                    self.queue.retain(|request| request.target != target || request.part != part);
+                    self.held.retain(|request| request.target != target || request.part != part);
+                    self.withdrawn.push(format!("{target} {part}"));
                 }
                 Output::Write(request) if self.paused => self.held.push_back(request),
                 Output::Write(request) => self.queue.push_back(request),

@@ -9,35 +9,81 @@ mod reach;
 mod settle;
 mod status;
 mod topology;
-mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decision::{Connect, Connections};
+use causeway_alloc::{Claim, ConnectRecord, Epoch, KeyOwner, Seniority};
 use causeway_api::annotations::{ConnectRouterKey, keys};
 use causeway_api::conditions::ACCEPTED;
 use causeway_api::crd::{ClusterNetworkConnectStatus, StatusType};
 use causeway_record::{self as record, Kind, Regarding, Target};
 use causeway_types::{ConnectName, DatapathKey};
 
+use crate::networks::router;
 use crate::trouble::Trouble;
 
-pub(crate) use reach::Reach;
-pub(crate) use zones::Zones;
+/// What the kind is called.
+pub(crate) const KIND: &str = "clusternetworkconnects";
 
 /// All connections.
 #[derive(Debug, Default)]
 pub(crate) struct Connects {
-    pub(crate) all: BTreeMap<ConnectName, ConnectState>,
+    all: BTreeMap<ConnectName, ConnectState>,
     /// What decides; nothing before all kinds have been listed.
-    pub(crate) model: Option<Connections>,
+    model: Option<Connections>,
     /// Whether they have been listed: a kind that is not installed yet has not been.
-    pub(crate) listed: bool,
+    listed: bool,
     /// Those whose status waits for its second to pass.
     late: BTreeSet<ConnectName>,
 }
 
 impl Connects {
+    /// Whether all connections have been listed.
+    pub(crate) fn are_listed(&self) -> bool {
+        self.listed
+    }
+
+    fn names_where(&self, is: impl Fn(&ConnectState) -> bool) -> impl Iterator<Item = ConnectName> {
+        self.all.iter().filter(move |(_, state)| is(state)).map(|(name, _)| name.clone())
+    }
+
+    /// Connections without a tunnel key: they ask again when one may be free.
+    pub(crate) fn without_key(&self) -> impl Iterator<Item = ConnectName> {
+        self.names_where(|state| state.without_key.is_some())
+    }
+
+    /// Connections whose annotations wait until freed numbers are recorded.
+    pub(crate) fn waiting_for_record(&self) -> impl Iterator<Item = ConnectName> {
+        self.names_where(|state| state.waits.is_some())
+    }
+
+    /// The tunnel keys that connections carry.
+    pub(crate) fn written_keys(&self) -> impl Iterator<Item = Claim<KeyOwner, DatapathKey>> {
+        let oldest = Seniority { finished: false, created: i64::MIN };
+        self.all.iter().filter_map(move |(name, connect)| {
+            Some(Claim { seniority: oldest, owner: router(name), number: connect.key()? })
+        })
+    }
+
+    /// What connections let go of from now on is listed under this epoch.
+    pub(crate) fn set_epoch(&mut self, epoch: Epoch) {
+        if let Some(model) = &mut self.model {
+            model.set_epoch(epoch);
+        }
+    }
+
+    /// All zones have cleared what was freed up to this epoch; the answer is who may get a place now.
+    pub(crate) fn expire(&mut self, cleared: Epoch) -> BTreeSet<ConnectName> {
+        self.model.as_mut().map(|model| model.expire(cleared)).unwrap_or_default()
+    }
+
+    /// Blocks and slices that connections have let go of.
+    pub(crate) fn freed(&self) -> impl Iterator<Item = (ConnectName, ConnectRecord)> {
+        let record = |name: &ConnectName| Some((name.clone(), self.model.as_ref()?.record(name)?));
+        self.all.keys().filter_map(record).filter(|(_, record)| !record.quarantined.is_empty())
+    }
+
     /// How many there are, by whether they are accepted and by their outcome, as it was said last.
     pub(crate) fn counts(&self) -> BTreeMap<(&'static str, &'static str), usize> {
         let outcomes = ["", "Success", "Failure"];
@@ -53,7 +99,7 @@ impl Connects {
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct ConnectState {
+struct ConnectState {
     object: record::Connect,
     /// What decisions are made from, as it was when it could last be read.
     record: Option<Connect>,
@@ -97,7 +143,7 @@ impl ConnectState {
     }
 
     /// The tunnel key that it carries.
-    pub(crate) fn key(&self) -> Option<DatapathKey> {
+    fn key(&self) -> Option<DatapathKey> {
         self.object.router_key.as_ref().ok()?.map(|ConnectRouterKey(key)| key)
     }
 
@@ -132,6 +178,6 @@ impl ConnectState {
     }
 }
 
-pub(crate) fn connect_target(name: &ConnectName) -> Target {
+fn connect_target(name: &ConnectName) -> Target {
     Target { kind: Kind::ClusterNetworkConnect, namespace: None, name: name.to_string() }
 }

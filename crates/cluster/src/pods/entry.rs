@@ -7,11 +7,11 @@ use causeway_api::crd::Topology;
 use causeway_api::intent::{ClusterConfig, Network};
 use causeway_types::{Cidr, Family, Mac, MasqueradeRole, masquerade_address};
 
-use crate::pools::Given;
+use super::pools::Given;
 
 /// The entry of the default network. A pod whose primary network is another has no gateway here, and reaches only
 /// what the platform needs.
-pub(crate) fn default_entry(cluster: &ClusterConfig, given: Given, role: PodRole) -> PodNetwork {
+pub(super) fn default_entry(cluster: &ClusterConfig, given: Given, role: PodRole) -> PodNetwork {
     let primary = role == PodRole::Primary;
     let mut destinations = cluster.cluster_subnets.clone();
     if primary {
@@ -25,7 +25,7 @@ pub(crate) fn default_entry(cluster: &ClusterConfig, given: Given, role: PodRole
 }
 
 /// The entry of a user-defined network.
-pub(crate) fn network_entry(cluster: &ClusterConfig, network: &Network, given: Given) -> PodNetwork {
+pub(super) fn network_entry(cluster: &ClusterConfig, network: &Network, given: Given) -> PodNetwork {
     let role = if network.is_primary() { PodRole::Primary } else { PodRole::Secondary };
     let mut destinations: Vec<Cidr> = Vec::new();
     if network.topology == Topology::Layer3 {

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use crate::decision::{Cluster, Connect, Connections};
-use causeway_alloc::{ConnectRecord, KeyOwner};
+use causeway_alloc::ConnectRecord;
 use causeway_api::intent;
-use causeway_record as record;
+use causeway_record::{self as record, Cause, Event};
 use causeway_types::ConnectName;
 
-use super::{ConnectState, connect_target};
+use super::{ConnectState, KIND, connect_target};
 use crate::Manager;
 use crate::trouble::Trouble;
 
 impl Manager {
     pub(crate) fn connect_applied(&mut self, object: record::Connect) {
         let name = object.name.clone();
-        self.written_back(&connect_target(&name));
+        self.writes.seen(&connect_target(&name));
         if self.connects.all.get(&name).is_some_and(|before| before.object.uid != object.uid) {
             self.connect_deleted(&name);
         }
@@ -28,7 +28,7 @@ impl Manager {
             if let Some(record) = record {
                 self.feed_connect(&name, record);
             }
-            self.dirty.connects.insert(name);
+            self.dirty.connects([name]);
         }
     }
 
@@ -91,9 +91,9 @@ impl Manager {
 
     pub(super) fn feed_connect(&mut self, name: &ConnectName, mut record: Connect) {
         let Some(model) = &mut self.connects.model else { return };
-        record.record = self.memory.gone.remove(name).unwrap_or_default();
+        record.record = self.freed.take_gone(name);
         match model.apply_connect(record) {
-            Ok(dirty) => self.dirty.connects.extend(dirty),
+            Ok(dirty) => self.dirty.connects(dirty),
             Err(error) => {
                 let trouble = Trouble::new("InvalidSpec", error.to_string());
                 if let Some(state) = self.connects.all.get_mut(name) {
@@ -105,10 +105,9 @@ impl Manager {
 
     /// The object is gone. If somebody has taken the finalizer away by force, its numbers rest all the same.
     pub(crate) fn connect_deleted(&mut self, name: &ConnectName) {
-        self.written_back(&connect_target(name));
-        let owner = KeyOwner::ConnectRouter(name.clone());
+        self.writes.seen(&connect_target(name));
         let Some(state) = self.connects.all.get(name) else { return };
-        let numbered = self.networks.keys.id_of(&owner).is_some();
+        let numbered = self.numbers.connect_key(name).is_some();
         if self.connects.model.is_some() && numbered && !state.is_retired() {
             self.deselect_all(name);
             let only = BTreeSet::from([name.clone()]);
@@ -116,15 +115,13 @@ impl Manager {
         }
         self.connects.all.remove(name);
         if let Some(model) = &mut self.connects.model {
-            let record = model.record(name).filter(|record| !record.quarantined.is_empty());
-            self.memory.gone.extend(record.map(|record| (name.clone(), record)));
-            self.dirty.connects.extend(model.delete_connect(name));
+            self.freed.keep_gone(name, model.record(name).unwrap_or_default());
+            self.dirty.connects(model.delete_connect(name));
         }
-        self.networks.keys.release(&owner);
+        self.numbers.release_connect(name);
         self.connects.late.remove(name);
-        self.dirty.connects.remove(name);
-        self.dirty.connect_statuses.remove(name);
-        self.starved_connects();
+        self.dirty.forget_connect(name);
+        self.dirty.connects(self.connects.without_key());
     }
 
     fn deselect_all(&mut self, name: &ConnectName) {
@@ -134,38 +131,47 @@ impl Manager {
         }
     }
 
-    /// Connections without a key ask again.
-    pub(crate) fn starved_connects(&mut self) {
-        let starved = self.connects.all.iter().filter(|(_, state)| state.without_key.is_some());
-        self.dirty.connects.extend(starved.map(|(name, _)| name.clone()).collect::<Vec<_>>());
+    /// A kind that is not installed has no objects that hold numbers, so everything else can go on; connections are looked
+    /// at once they have been listed.
+    pub(crate) fn listen_to_connects(&mut self, event: &Event<record::Connect, ConnectName>) {
+        match event {
+            Event::Unsynced(broken) if broken.cause == Cause::NotInstalled => self.gate.listed(KIND),
+            Event::Synced if !self.connects.listed => {
+                self.connects.listed = true;
+                if self.started {
+                    self.start_connects();
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Decides about all connections at once: whoever has a place keeps it, whatever the order of events was.
     pub(crate) fn start_connects(&mut self) {
-        let gone = &mut self.memory.gone;
+        let freed = &mut self.freed;
         let record = |(name, state): (&ConnectName, &ConnectState)| {
             let record = state.record.clone()?;
-            Some(Connect { record: gone.remove(name).unwrap_or_default(), ..record })
+            Some(Connect { record: freed.take_gone(name), ..record })
         };
         let connects: Vec<Connect> = self.connects.all.iter().filter_map(record).collect();
         let started = Connections::start(
             Cluster::from(&self.config.cluster),
-            self.memory.epoch.next(),
-            self.networks.all.keys().filter_map(|name| self.reachable_network(name)),
-            self.namespaces.all.keys().filter_map(|name| self.served_namespace(name)),
-            self.nodes.all.keys().filter_map(|name| self.numbered_node(name)),
+            self.freed.coming(),
+            self.networks.names().filter_map(|name| self.reachable_network(name)),
+            self.namespaces.iter().filter_map(|namespace| self.served_namespace(&namespace.name)),
+            self.nodes.names().filter_map(|name| self.numbered_node(name)),
             connects,
         );
         match started {
             Ok(model) => self.connects.model = Some(model),
             Err(error) => tracing::error!(%error, "connections are not looked at"),
         }
-        self.dirty.reach = super::Reach::default();
+        drop(self.dirty.take_reach());
         let all = self.connects.all.iter_mut();
         all.for_each(|(_, state)| state.hash_since = self.now_ms);
-        self.dirty.connects.extend(self.connects.all.keys().cloned());
+        self.dirty.connects(self.connects.all.keys().cloned());
         // What zones have cleared of their blocks.
-        self.memory.cleared = None;
+        self.freed.look_again();
         self.expire_numbers();
     }
 }

@@ -6,31 +6,17 @@ use causeway_api::conditions::{
     Finding, NETWORK_ALLOCATION_SUCCEEDED, NETWORK_CREATED, NETWORK_READY, merge,
 };
 use causeway_api::crd::NetworkStatus;
-use causeway_record::ObjectKey;
-use causeway_record::{Action, Kind, Part, Priority, Request, Target};
+use causeway_record::{Action, Kind, ObjectKey, Part, Priority, Target};
 use causeway_types::NamespaceName;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use crate::keys::{PoolKey, Wait};
-use crate::nads::Verdict;
+use super::{Owner, Report};
 use crate::networks::NetworkState;
-use crate::owners::{Owner, Report};
-use crate::trouble::{NETWORK_ALLOCATION_FAILED, Trouble};
+use crate::trouble::{LISTED, NETWORK_ALLOCATION_FAILED, Trouble, finding, listed};
+use crate::writes::FIELD_MANAGER;
 use crate::{Manager, OwnerKey};
-
-pub(crate) const FIELD_MANAGER: &str = "causeway-cluster-manager";
-/// Lists in messages name this many; the rest is counted.
-const LISTED: usize = 20;
-
-/// A list for people that stays short.
-pub(crate) fn listed<T: ToString>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
-    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
-    let more = texts.len().saturating_sub(LISTED);
-    let shown = texts[..texts.len() - more].join(separator);
-    if more == 0 { format!("[{shown}]") } else { format!("[{shown}{separator}and {more} more]") }
-}
 
 impl Manager {
     /// Writes the status of an owner if it is not what the owner has.
@@ -48,17 +34,9 @@ impl Manager {
         }
         let before = base.conditions.iter().find(|c| c.type_ == NETWORK_ALLOCATION_SUCCEEDED);
         let told = before.map(|condition| condition.message.clone());
-        self.write(Request {
-            target: key.target(),
-            part: Part::Status,
-            priority: Priority::Status,
-            action: Action::Apply {
-                subresource: Some("status"),
-                manager: FIELD_MANAGER,
-                body: status_body(key, &wanted),
-            },
-            token: 0,
-        });
+        let body = status_body(key, &wanted);
+        let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
+        self.writes.ask(key.target(), Part::Status, Priority::Status, action);
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.sent = Some((wanted, false));
         }
@@ -66,7 +44,7 @@ impl Manager {
             && let Some(regarding) = self.regarding_owner(key)
         {
             let message = format!("error allocating network {}: {}", key.network(), finding.message);
-            self.say(regarding, NETWORK_ALLOCATION_FAILED, message);
+            self.writes.warn(regarding, NETWORK_ALLOCATION_FAILED, message);
         }
     }
 
@@ -86,9 +64,8 @@ impl Manager {
         let Some(namespace) = target.namespace.clone().and_then(|name| NamespaceName::new(name).ok()) else {
             return;
         };
-        let owners = self.owners.by_namespace.get(&namespace).into_iter().flatten();
         let named = |key: &&OwnerKey| key.name().as_str() == target.name;
-        let Some(key) = owners.into_iter().find(named).cloned() else { return };
+        let Some(key) = self.owners.wanting(&namespace).find(named).cloned() else { return };
         if let Some(owner) = self.owners.all.get_mut(&key) {
             let message = format!("NetworkAttachmentDefinition {namespace}/{}: {problem}", target.name);
             owner.failing.insert(namespace.clone(), Trouble::new("SyncError", message));
@@ -104,18 +81,18 @@ impl Manager {
         findings: &[Finding],
     ) -> NetworkStatus {
         let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
-        let network = self.networks.all.get(&key.network());
-        let intent = owner.intent.as_ref().ok().or(network.map(|network| &network.intent));
+        let network = self.networks.get(&key.network());
+        let intent = owner.intent.as_ref().ok().or(network.map(NetworkState::intent));
         NetworkStatus {
             conditions: merge(&base.conditions, findings, owner.object.generation, &now),
             observed_generation: owner.object.generation,
             topology: intent.map(|intent| intent.topology),
             role: intent.map(|intent| intent.role),
             subnets: intent.map(causeway_api::intent::Network::subnets_text).filter(|text| !text.is_empty()),
-            network_id: network.and_then(|network| u16::try_from(network.id.get()).ok()),
+            network_id: network.and_then(|network| u16::try_from(network.id().get()).ok()),
             vrf_name: network
-                .filter(|network| network.intent.is_primary())
-                .and_then(|network| network.intent.vrf_name(network.id).ok())
+                .filter(|network| network.intent().is_primary())
+                .and_then(|network| network.intent().vrf_name(network.id()).ok())
                 .map(|name| name.as_str().to_owned()),
             active_namespaces: self.active(key, network).iter().map(ToString::to_string).collect(),
         }
@@ -124,19 +101,16 @@ impl Manager {
     /// The namespaces in which pods can use the network.
     fn active(&self, key: &OwnerKey, network: Option<&NetworkState>) -> BTreeSet<NamespaceName> {
         let numbered = |nad: &&ObjectKey| {
-            self.nads.all.get(*nad).is_some_and(|nad| {
-                matches!(nad.verdict, Verdict::Accepted(_))
-                    && !nad.record.deleting
-                    && nad.record.is_numbered()
-            })
+            self.attachments.network_of(nad).is_some()
+                && self.attachments.get(nad).is_some_and(|nad| !nad.deleting && nad.is_numbered())
         };
-        let nads = network.iter().flat_map(|network| &network.nads).filter(numbered);
+        let nads = network.iter().flat_map(|network| network.nads()).filter(numbered);
         nads.filter(|nad| nad.name == key.name().as_str()).map(|nad| nad.namespace.clone()).collect()
     }
 
     /// NetworkCreated, NetworkReady and, last, NetworkAllocationSucceeded.
     fn findings(&self, key: &OwnerKey, owner: &Owner) -> Vec<Finding> {
-        let network = self.networks.all.get(&key.network());
+        let network = self.networks.get(&key.network());
         let active = self.active(key, network);
         let missing: BTreeSet<&NamespaceName> = owner.wanted.difference(&active).collect();
         vec![
@@ -148,7 +122,8 @@ impl Manager {
 
     fn network_ready(&self, key: &OwnerKey, owner: &Owner, missing: &BTreeSet<&NamespaceName>) -> Finding {
         let report = &owner.report;
-        let failing = self.networks.failures.get(&key.network());
+        let network = key.network();
+        let mut failing = self.zone_reports.failures(&network).peekable();
         let trouble = if owner.object.deleting {
             Some(Trouble::new("NetworkDeleting", leaving(report)))
         } else if let Some(trouble) = &report.network {
@@ -156,8 +131,8 @@ impl Manager {
         } else if !missing.is_empty() || !report.namespaces.is_empty() {
             Some(Trouble::new("NetworkAttachmentDefinitionNotExist", not_provided(report, missing)))
         } else {
-            failing.map(|nodes| {
-                let texts = nodes.iter().map(|(node, message)| format!("node {node}: {message}"));
+            failing.peek().is_some().then(|| {
+                let texts = failing.map(|(node, message)| format!("node {node}: {message}"));
                 Trouble::new("NetworkRenderingFailed", listed(texts, "; "))
             })
         };
@@ -176,14 +151,14 @@ impl Manager {
     fn allocated(&self, network: Option<&NetworkState>) -> Finding {
         let fail =
             |reason: &str, message: String| finding(NETWORK_ALLOCATION_SUCCEEDED, false, reason, message);
-        if let Some(node) = network.and_then(|network| self.first_without_subnet(network)) {
+        if let Some(node) = network.and_then(|network| self.nodes.first_without(network.parts()?)) {
             let message = format!(
                 "Network allocation failed for at least one node: {node}, check UDN events for more info. \
                  The subnets have no part left for it: add a subnet, or use smaller host subnets"
             );
             return fail("InternalError", message);
         }
-        if let Some((pods, first)) = network.and_then(|network| self.without_address(network)) {
+        if let Some((pods, first)) = network.and_then(|network| self.pods.without_address(network.id())) {
             let message = format!(
                 "{pods} pod(s) get no address, the first is {first}: the subnet is full; delete pods that are not \
                  needed, or add a network with a larger subnet"
@@ -193,27 +168,6 @@ impl Manager {
         let message = "Network allocation succeeded for all synced nodes.";
         finding(NETWORK_ALLOCATION_SUCCEEDED, true, "NetworkAllocationSucceeded", message.into())
     }
-
-    /// The first node, by id, that the network has no subnet for.
-    fn first_without_subnet(&self, network: &NetworkState) -> Option<String> {
-        let subnets = network.host_subnets.as_ref()?;
-        let ids = self.nodes.all.keys().filter_map(|name| self.nodes.ids.id_of(name));
-        let id = subnets.first_without(ids)?;
-        self.nodes.ids.holder(id).map(ToString::to_string)
-    }
-
-    /// How many pods wait for an address of the network, and one of them.
-    fn without_address(&self, network: &NetworkState) -> Option<(usize, String)> {
-        let first = Wait::Pool(PoolKey { network: network.id, node: None });
-        let waits = self.pods.waiting.range(first..);
-        let mine = waits.take_while(|(wait, _)| matches!(wait, Wait::Pool(key) if key.network == network.id));
-        let pods: Vec<&ObjectKey> = mine.flat_map(|(_, pods)| pods.iter().map(|(_, pod)| pod)).collect();
-        Some((pods.len(), pods.first()?.to_string()))
-    }
-}
-
-pub(crate) fn finding(kind: &str, status: bool, reason: &str, message: String) -> Finding {
-    Finding { kind: kind.into(), status, reason: reason.into(), message }
 }
 
 /// NetworkCreated, with the reasons that tools wait for.

@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_alloc::KeyOwner;
 use causeway_api::annotations::{Annotation, ConnectRouterKey, ConnectSlots, keys};
-use causeway_record::{Action, Part, Priority, Request};
-use causeway_record::{RenderedHash, Texts};
+use causeway_record::{Action, Part, Priority, RenderedHash, Texts};
 use causeway_types::{ConnectName, DatapathKey};
 use serde_json::{Value, json};
 
@@ -15,12 +13,11 @@ use crate::Manager;
 use crate::trouble::Trouble;
 
 impl Manager {
-    pub(crate) fn settle_connects(&mut self) {
-        let dirty = std::mem::take(&mut self.dirty.connects);
+    pub(crate) fn settle_connects(&mut self, dirty: BTreeSet<ConnectName>) {
         self.record_freed(&dirty);
         for name in dirty {
             self.settle_connect(&name);
-            self.dirty.connect_statuses.insert(name);
+            self.dirty.connect_statuses([name]);
         }
     }
 
@@ -28,7 +25,7 @@ impl Manager {
     /// between must not give it to somebody else.
     fn record_freed(&mut self, dirty: &BTreeSet<ConnectName>) {
         let Some(model) = &self.connects.model else { return };
-        let listed = self.memory.epoch.next();
+        let listed = self.freed.coming();
         let freed = |name: &&ConnectName| {
             let record = model.record(name).unwrap_or_default();
             record.quarantined.iter().any(|(_, _, epoch)| *epoch == listed)
@@ -48,9 +45,9 @@ impl Manager {
     pub(super) fn record_numbers(&mut self, names: &BTreeSet<ConnectName>, going: &BTreeSet<ConnectName>) {
         let epoch = self.next_epoch();
         for name in going {
-            self.networks.keys.quarantine(&KeyOwner::ConnectRouter(name.clone()), epoch);
+            self.numbers.quarantine_connect(name, epoch);
         }
-        let token = self.remember();
+        let token = self.record_freed_numbers();
         for name in names {
             if let Some(state) = self.connects.all.get_mut(name) {
                 state.waits = Some(token);
@@ -59,15 +56,9 @@ impl Manager {
         }
     }
 
-    /// The record is written: annotations that waited for it can follow.
-    pub(crate) fn recorded(&mut self) {
-        let waiting = self.connects.all.iter().filter(|(_, state)| state.waits.is_some());
-        self.dirty.connects.extend(waiting.map(|(name, _)| name.clone()).collect::<Vec<_>>());
-    }
-
     fn settle_connect(&mut self, name: &ConnectName) {
         let Some(state) = self.connects.all.get(name) else { return };
-        if state.waits.is_some_and(|token| !self.is_remembered(token)) {
+        if state.waits.is_some_and(|token| !self.freed.is_written(token)) {
             return;
         }
         let wanted = self.connect_annotations(name);
@@ -83,13 +74,8 @@ impl Manager {
             (state.hash, state.hash_since) = (hash, now_ms);
         }
         if let Some(body) = patch(state, &wanted.unwrap_or_default()) {
-            self.write(Request {
-                target: connect_target(name),
-                part: Part::Annotations,
-                priority: Priority::Network,
-                action: Action::Merge { subresource: None, body },
-                token: 0,
-            });
+            let action = Action::Merge { subresource: None, body };
+            self.writes.ask(connect_target(name), Part::Annotations, Priority::Network, action);
         }
     }
 
@@ -117,21 +103,18 @@ impl Manager {
 
     /// The tunnel key of the connect router. One that is written stays, so it must not be somebody else's.
     fn connect_key(&mut self, name: &ConnectName) -> Result<DatapathKey, Trouble> {
-        let owner = KeyOwner::ConnectRouter(name.clone());
-        if let Some(key) = self.networks.keys.id_of(&owner) {
+        if let Some(key) = self.numbers.connect_key(name) {
             return Ok(key);
         }
-        let key = match self.connects.all.get(name).and_then(ConnectState::key) {
-            Some(key) => self.networks.keys.request(&owner, key).map(|()| key).map_err(|error| {
+        match self.connects.all.get(name).and_then(ConnectState::key) {
+            Some(key) => self.numbers.keep_connect_key(name, key).map(|()| key).map_err(|error| {
                 let message = format!("the connect router cannot keep its tunnel key: {error}; delete the object and create it anew");
                 Trouble::new("TunnelKeyConflict", message)
             }),
-            None => self.networks.keys.reserve(&owner).map_err(|error| {
+            None => self.numbers.give_connect_key(name).map_err(|error| {
                 Trouble::new("TunnelKeysExhausted", format!("the connect router gets no tunnel key: {error}"))
             }),
-        }?;
-        self.networks.keys.commit(&owner);
-        Ok(key)
+        }
     }
 }
 

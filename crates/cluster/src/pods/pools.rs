@@ -14,17 +14,17 @@ use crate::keys::PoolKey;
 
 /// All pools that pods have drawn from.
 #[derive(Debug, Default)]
-pub(crate) struct Pools {
+pub(super) struct Pools {
     all: BTreeMap<PoolKey, Pool>,
 }
 
 impl Pools {
-    pub(crate) fn get_mut(&mut self, key: PoolKey) -> Option<&mut Pool> {
+    pub(super) fn get_mut(&mut self, key: PoolKey) -> Option<&mut Pool> {
         self.all.get_mut(&key)
     }
 
     /// The pool, made if it is not there.
-    pub(crate) fn entry(
+    pub(super) fn entry(
         &mut self,
         key: PoolKey,
         make: impl FnOnce() -> Result<Pool, Error>,
@@ -35,14 +35,14 @@ impl Pools {
         }
     }
 
-    pub(crate) fn drop_network(&mut self, network: NetworkId) {
+    pub(super) fn drop_network(&mut self, network: NetworkId) {
         self.all.retain(|key, _| key.network != network);
     }
 }
 
 /// One pool.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(super) struct Pool {
     addresses: AddressPool<AddressOwner>,
     macs: Macs<AddressOwner>,
     tunnels: Option<PodTunnelIds<AddressOwner>>,
@@ -50,18 +50,18 @@ pub(crate) struct Pool {
 
 /// What a pod asks for.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Asked {
-    pub(crate) addresses: Vec<IpNet>,
-    pub(crate) mac: Option<Mac>,
+pub(super) struct Asked {
+    pub(super) addresses: Vec<IpNet>,
+    pub(super) mac: Option<Mac>,
 }
 
 /// What a pod gets.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Given {
-    pub(crate) addresses: Vec<IpNet>,
-    pub(crate) mac: Mac,
-    pub(crate) tunnel: Option<PortKey>,
-    pub(crate) gateways: Vec<IpAddr>,
+pub(super) struct Given {
+    pub(super) addresses: Vec<IpNet>,
+    pub(super) mac: Mac,
+    pub(super) tunnel: Option<PortKey>,
+    pub(super) gateways: Vec<IpAddr>,
 }
 
 impl Pool {
@@ -77,13 +77,13 @@ impl Pool {
     }
 
     /// A node's part of a network that routes between nodes.
-    pub(crate) fn of_node(subnets: &[Cidr]) -> Result<Self, Error> {
+    pub(super) fn of_node(subnets: &[Cidr]) -> Result<Self, Error> {
         let routed = subnets.iter().map(|cidr| PodSubnet::routed(*cidr, None, &[]));
         Self::new(routed.collect::<Result<_, _>>()?, false)
     }
 
     /// A network that is one subnet for all nodes.
-    pub(crate) fn of_network(network: &Network) -> Result<Self, Error> {
+    pub(super) fn of_network(network: &Network) -> Result<Self, Error> {
         let subnet = |cidr: Cidr| {
             let gateway = network.default_gateways.iter().find(|address| cidr.contains_address(**address));
             let subnet = if network.is_primary() {
@@ -98,7 +98,7 @@ impl Pool {
     }
 
     /// Gives the owner addresses, a MAC and a tunnel id: all of them or none.
-    pub(crate) fn give(
+    pub(super) fn give(
         &mut self,
         owner: &AddressOwner,
         asked: &Asked,
@@ -147,7 +147,7 @@ impl Pool {
     }
 
     /// Takes up what a pod's annotation says it has.
-    pub(crate) fn adopt(&mut self, owner: &AddressOwner, entry: &PodNetwork) -> Result<(), Error> {
+    pub(super) fn adopt(&mut self, owner: &AddressOwner, entry: &PodNetwork) -> Result<(), Error> {
         let adopted = self.try_adopt(owner, entry);
         if adopted.is_err() {
             self.release(owner);
@@ -177,7 +177,7 @@ impl Pool {
     }
 
     /// The owner is gone.
-    pub(crate) fn release(&mut self, owner: &AddressOwner) {
+    pub(super) fn release(&mut self, owner: &AddressOwner) {
         self.addresses.release(owner);
         self.macs.release(owner);
         if let Some(ids) = &mut self.tunnels {
@@ -186,12 +186,12 @@ impl Pool {
     }
 
     /// The routers' addresses, in the subnets' order.
-    pub(crate) fn gateways(&self) -> Vec<IpAddr> {
+    pub(super) fn gateways(&self) -> Vec<IpAddr> {
         self.addresses.subnets().filter_map(PodSubnet::gateway).collect()
     }
 
     /// How many more pods find a place.
-    pub(crate) fn free(&self) -> usize {
+    pub(super) fn free(&self) -> usize {
         let addresses = usize::try_from(self.addresses.free()).unwrap_or(usize::MAX);
         let tunnels = self.tunnels.as_ref().map_or(usize::MAX, |ids| ids.free() as usize);
         addresses.min(tunnels)

@@ -6,17 +6,15 @@ use causeway_api::annotations::keys;
 use causeway_api::crd::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
 use causeway_api::intent::{Network, changes};
 use causeway_api::nad::{self, Attachment, Standing};
-use causeway_record::{Action, Part, Priority, Request};
-use causeway_record::{Nad, ObjectKey, Texts};
+use causeway_record::{Action, Nad, ObjectKey, Part, Priority, Texts};
 use causeway_types::NamespaceName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
+use super::{Owner, Report};
+use crate::attachments::{nad_target, primary_exists};
 use crate::dirty::Scope;
-use crate::judge::primary_exists;
-use crate::nads::{Verdict, nad_target};
 use crate::networks::canonical;
-use crate::owners::{Owner, Report};
 use crate::trouble::{Trouble, invalid_primary_network};
 use crate::{Manager, OwnerKey};
 
@@ -30,7 +28,7 @@ impl Manager {
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.report = report;
         }
-        self.dirty.statuses.insert(key.clone());
+        self.dirty.statuses([key.clone()]);
     }
 
     /// Attachments are made only after the finalizer is seen: the object must not go before them. What is not wanted any
@@ -79,19 +77,19 @@ impl Manager {
             return Err(Trouble::new("NotFound", format!("{key} is not there")));
         };
         let (network, is_wanted) = (owner.intent.clone()?, !owner.wanted.is_empty());
-        if let Some(clash) = self.networks.clashes.get(&network.name) {
+        if let Some(clash) = self.clashes.of(&network.name) {
             return Err(clash.clone().into());
         }
         let wanted = canonical(&network, &self.config.cluster)?;
         self.keep_running(key);
-        if let Some(state) = self.networks.all.get(&network.name) {
-            let problems = changes(&state.intent, &wanted);
+        if let Some(state) = self.networks.get(&network.name) {
+            let problems = changes(state.intent(), &wanted);
             if !problems.is_empty() {
                 return Err(Trouble::from(&problems[..]));
             }
         }
         // A network has its numbers from its first namespace on, until it goes.
-        let numbered = self.networks.ids.id_of(&network.name).is_some();
+        let numbered = self.numbers.has_id(&network.name);
         if numbered || is_wanted {
             self.register_owned(wanted, key)?;
         }
@@ -99,13 +97,13 @@ impl Manager {
     }
 
     fn register_owned(&mut self, intent: Network, key: &OwnerKey) -> Result<(), Trouble> {
-        let fresh = !self.networks.all.contains_key(&intent.name);
+        let fresh = self.networks.get(&intent.name).is_none();
         let registered = self.register(intent, Some(key.clone()));
         match &registered {
             Ok(()) if fresh => self.judge_again(key),
             Ok(()) => {}
             Err(_) => {
-                self.networks.starved.insert(key.clone());
+                self.networks.starve(key);
             }
         }
         registered
@@ -113,29 +111,27 @@ impl Manager {
 
     fn judge_again(&mut self, key: &OwnerKey) {
         let nads = self.rendered_from(key);
-        self.dirty.nads.extend(nads);
+        self.dirty.nads(nads);
     }
 
     /// The attachments that say to come from the owner.
     fn rendered_from(&self, key: &OwnerKey) -> Vec<ObjectKey> {
         let Some(owner) = self.owners.all.get(key) else { return Vec::new() };
-        self.nads.controlled.get(&owner.object.uid).into_iter().flatten().cloned().collect()
+        self.attachments.rendered_from(&owner.object.uid).into_iter().flatten().cloned().collect()
     }
 
     /// A network that has been rendered exists as its attachments say, also while its object says something else.
     pub(crate) fn keep_running(&mut self, key: &OwnerKey) {
         let network = key.network();
-        if self.networks.all.contains_key(&network) {
+        if self.networks.get(&network).is_some() {
             return;
         }
         let nads = self.rendered_from(key);
-        let rendered = nads.iter().filter_map(|key| self.nads.all.get(key)).find_map(|nad| {
-            let numbered = nad.record.is_numbered();
-            match &nad.record.attachment {
-                Attachment::Ours(found) if numbered && found.name == network => Some((**found).clone()),
-                _ => None,
-            }
-        });
+        let found = |nad: &Nad| match &nad.attachment {
+            Attachment::Ours(found) if nad.is_numbered() && found.name == network => Some((**found).clone()),
+            _ => None,
+        };
+        let rendered = nads.iter().filter_map(|key| self.attachments.get(key)).find_map(found);
         if let Some(rendered) = rendered {
             // Its numbers have been restored; where they are not to be had, the object's own trouble is said.
             let _said_elsewhere = self.register_owned(rendered, key);
@@ -155,20 +151,15 @@ impl Manager {
     }
 
     /// The list is written as a whole, so only over the version that was seen.
-    pub(crate) fn write_finalizers(&mut self, key: &OwnerKey, finalizers: Vec<String>) {
+    pub(super) fn write_finalizers(&mut self, key: &OwnerKey, finalizers: Vec<String>) {
         let Some(Owner { object, .. }) = self.owners.all.get(key) else { return };
         let body = json!({"metadata": {
             "uid": object.uid,
             "resourceVersion": object.version,
             "finalizers": finalizers,
         }});
-        self.write(Request {
-            target: key.target(),
-            part: Part::Finalizer,
-            priority: Priority::Network,
-            action: Action::Merge { subresource: None, body },
-            token: 0,
-        });
+        let action = Action::Merge { subresource: None, body };
+        self.writes.ask(key.target(), Part::Finalizer, Priority::Network, action);
     }
 
     fn provide_in(
@@ -178,18 +169,18 @@ impl Manager {
         network: &Network,
         report: &mut Report,
     ) -> Result<(), Trouble> {
-        if !self.namespaces.all.contains_key(namespace) {
+        if !self.namespaces.contains(namespace) {
             return Err(Trouble::new("NamespaceNotFound", format!("namespace {namespace} is not there")));
         }
         let nad = ObjectKey { namespace: namespace.clone(), name: key.name().to_string() };
         if network.is_primary() && !self.namespaces.is_labelled(namespace) {
             return Err(invalid_primary_network(namespace.as_str()));
         }
-        let others = if network.is_primary() { self.other_primaries(&nad) } else { Vec::new() };
-        let coming = self.coming_primary(key, namespace).filter(|_| network.is_primary());
+        let others = if network.is_primary() { self.attachments.other_primaries(&nad) } else { Vec::new() };
+        let coming = self.owners.coming_primary(key, namespace).filter(|_| network.is_primary());
         let conflict = others.first().or(coming.as_ref()).map(|other| primary_exists(namespace, other));
-        match self.nads.all.get(&nad) {
-            None if conflict.is_none() => {
+        match self.attachments.get(&nad) {
+            None if conflict.is_none() && !self.namespaces.is_going(namespace) => {
                 report.creating.insert(namespace.clone());
                 self.create_nad(key, &nad, network);
                 if let Some(trouble) = self.owners.all.get(key).and_then(|owner| owner.failing.get(namespace))
@@ -198,10 +189,9 @@ impl Manager {
                 }
             }
             None => {}
-            Some(state) if state.record.deleting => {
+            Some(record) if record.deleting => {
                 report.leaving.insert(nad.clone());
-                let users = self.pods.users.get(&nad);
-                match users {
+                match self.pods.users(&nad) {
                     Some(users) => {
                         report.users.insert(nad.clone(), users.clone());
                     }
@@ -221,18 +211,12 @@ impl Manager {
         let mut body = serde_json::to_value(wanted).unwrap_or_default();
         body["apiVersion"] = "k8s.cni.cncf.io/v1".into();
         body["kind"] = "NetworkAttachmentDefinition".into();
-        self.write(Request {
-            target: nad_target(nad),
-            part: Part::Object,
-            priority: Priority::Network,
-            action: Action::Create(body),
-            token: 0,
-        });
+        self.writes.ask(nad_target(nad), Part::Object, Priority::Network, Action::Create(body));
     }
 
     fn update_nad(&mut self, key: &OwnerKey, nad: &ObjectKey, network: &Network) -> Result<(), Trouble> {
-        let Some(state) = self.nads.all.get(nad) else { return Ok(()) };
-        let existing = as_object(&state.record);
+        let Some(record) = self.attachments.get(nad) else { return Ok(()) };
+        let existing = as_object(record);
         let Some(wanted) = self.wanted_nad(key, nad, network, Some(&existing)) else { return Ok(()) };
         let Some(owner) = self.nad_owner(key) else { return Ok(()) };
         match nad::standing(&existing, &wanted, &owner) {
@@ -242,14 +226,9 @@ impl Manager {
             )),
             Standing::Current => Ok(()),
             Standing::Outdated => {
-                let body = difference(&state.record, &wanted);
-                self.write(Request {
-                    target: nad_target(nad),
-                    part: Part::Object,
-                    priority: Priority::Network,
-                    action: Action::Merge { subresource: None, body },
-                    token: 0,
-                });
+                let body = difference(record, &wanted);
+                let action = Action::Merge { subresource: None, body };
+                self.writes.ask(nad_target(nad), Part::Object, Priority::Network, action);
                 Ok(())
             }
         }
@@ -276,10 +255,9 @@ impl Manager {
     ) -> Option<NetworkAttachmentDefinition> {
         let owner = self.nad_owner(key)?;
         let mut wanted = nad::render(network, &owner, &nad.namespace, &self.config.cluster, existing);
-        let state = self.networks.all.get(&network.name)?;
+        let state = self.networks.get(&network.name)?;
         // A second primary network gets no numbers: it is not a network.
-        let second = self.nads.all.get(nad).is_some_and(|nad| matches!(nad.verdict, Verdict::Second(_)));
-        if !second {
+        if !self.attachments.is_second(nad) {
             wanted.metadata.annotations.get_or_insert_default().extend(state.annotations());
         }
         Some(wanted)

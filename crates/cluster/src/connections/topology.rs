@@ -26,18 +26,18 @@ impl Manager {
             state.stuck = None;
         }
         self.feed_connect(name, record);
-        self.dirty.connects.insert(name.clone());
+        self.dirty.connects([name.clone()]);
     }
 
     /// A step that would disconnect something is not taken.
     fn tell_stuck(&mut self, name: &ConnectName, target: ConnectTopology, in_the_way: &[String]) {
-        let list = crate::status::listed(in_the_way, "; ");
+        let list = crate::trouble::listed(in_the_way, "; ");
         let message = format!("the connection does not move to the topology '{target}': {list}");
         let Some(state) = self.connects.all.get_mut(name) else { return };
         if state.stuck.as_ref() != Some(&message) {
             state.stuck = Some(message.clone());
             let regarding = state.regarding(name);
-            self.say(regarding, TOPOLOGY_NOT_CHANGED, message);
+            self.writes.warn(regarding, TOPOLOGY_NOT_CHANGED, message);
         }
     }
 }

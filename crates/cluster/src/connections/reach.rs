@@ -1,48 +1,30 @@
 //! What connections see of the cluster: networks, the namespaces they serve, nodes.
 
-use std::collections::BTreeSet;
-
 use crate::decision::{Namespace, Network, NodeRecord};
 use causeway_types::{NamespaceName, NetworkName, NetworkOrigin, NodeName};
 
 use crate::Manager;
-
-/// What connections must be told again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Reach {
-    pub(crate) networks: BTreeSet<NetworkName>,
-    pub(crate) namespaces: BTreeSet<NamespaceName>,
-    pub(crate) nodes: BTreeSet<NodeName>,
-}
-
-impl Reach {
-    fn is_empty(&self) -> bool {
-        self.networks.is_empty() && self.namespaces.is_empty() && self.nodes.is_empty()
-    }
-}
+use crate::dirty::Reach;
 
 impl Manager {
     /// Tells connections what has changed around them; only those that it concerns become dirty.
     pub(crate) fn settle_reach(&mut self) {
-        if self.dirty.reach.is_empty() {
-            return;
-        }
-        let Reach { networks, namespaces, nodes } = std::mem::take(&mut self.dirty.reach);
+        let Reach { networks, namespaces, nodes } = self.dirty.take_reach();
         let Some(mut model) = self.connects.model.take() else { return };
         for name in networks {
-            self.dirty.connects.extend(match self.reachable_network(&name) {
+            self.dirty.connects(match self.reachable_network(&name) {
                 Some(network) => model.apply_network(network),
                 None => model.delete_network(&name),
             });
         }
         for name in namespaces {
-            self.dirty.connects.extend(match self.served_namespace(&name) {
+            self.dirty.connects(match self.served_namespace(&name) {
                 Some(namespace) => model.apply_namespace(namespace),
                 None => model.delete_namespace(&name),
             });
         }
         for name in nodes {
-            self.dirty.connects.extend(match self.numbered_node(&name) {
+            self.dirty.connects(match self.numbered_node(&name) {
                 Some(node) => model.apply_node(node),
                 None => model.delete_node(&name),
             });
@@ -52,17 +34,16 @@ impl Manager {
 
     /// A network that exists, as connections see it.
     pub(super) fn reachable_network(&self, name: &NetworkName) -> Option<Network> {
-        let state = self.networks.all.get(name)?;
-        let owner = state.owner.as_ref();
+        let state = self.networks.get(name)?;
+        let owner = state.owner();
         let origin = owner.map_or(NetworkOrigin::Bare, |_| name.origin());
-        let labels =
-            owner.and_then(|owner| self.owners.all.get(owner)).map(|owner| owner.object.labels.clone());
+        let labels = owner.and_then(|owner| self.owners.labels(owner)).cloned();
         let cluster = &self.config.cluster;
-        Some(Network::of(&state.intent, cluster, origin, Some(state.id), labels.unwrap_or_default()))
+        Some(Network::of(state.intent(), cluster, origin, Some(state.id()), labels.unwrap_or_default()))
     }
 
     pub(super) fn served_namespace(&self, name: &NamespaceName) -> Option<Namespace> {
-        let namespace = self.namespaces.all.get(name)?;
+        let namespace = self.namespaces.get(name)?;
         Some(Namespace {
             name: name.clone(),
             labels: namespace.labels.clone(),

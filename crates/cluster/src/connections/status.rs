@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use causeway_api::conditions::{ACCEPTED, Finding, READY, READY_IN_ZONE_PREFIX, merge};
 use causeway_api::crd::{ClusterNetworkConnectStatus, StatusType};
-use causeway_record::EventNote;
-use causeway_record::{Action, Part, Priority, Request};
+use causeway_record::{Action, EventNote, Part, Priority};
 use causeway_types::{ConnectName, NodeName};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
 use super::{ConnectState, connect_target};
-use crate::status::{FIELD_MANAGER, finding};
-use crate::{Manager, Output};
+use crate::Manager;
+use crate::trouble::finding;
+use crate::writes::FIELD_MANAGER;
 
 /// Beyond so many zones only failing ones are listed, and no more than these.
 const LISTED_ZONES: usize = 100;
@@ -66,15 +66,14 @@ impl Progress {
 impl Manager {
     /// Time passes: statuses that had to wait, and zones that have been silent for too long.
     pub(crate) fn connects_tick(&mut self) {
-        self.dirty.connect_statuses.append(&mut self.connects.late);
+        self.dirty.connect_statuses(std::mem::take(&mut self.connects.late));
         let due = |state: &ConnectState| state.silent_at.is_some_and(|at| at <= self.now_ms);
-        let silent = self.connects.all.iter().filter(|(_, state)| due(state));
-        self.dirty.connect_statuses.extend(silent.map(|(name, _)| name.clone()));
+        self.dirty.connect_statuses(self.connects.names_where(due));
     }
 
     /// All connections hear of a node that comes, goes or falls silent.
     pub(crate) fn all_connect_statuses(&mut self) {
-        self.dirty.connect_statuses.extend(self.connects.all.keys().cloned());
+        self.dirty.connect_statuses(self.connects.all.keys().cloned());
     }
 
     /// Writes the status of a connection if it is not what the connection has.
@@ -105,17 +104,9 @@ impl Manager {
     }
 
     fn write_connect_status(&mut self, name: &ConnectName, wanted: ClusterNetworkConnectStatus) {
-        self.write(Request {
-            target: connect_target(name),
-            part: Part::Status,
-            priority: Priority::Status,
-            action: Action::Apply {
-                subresource: Some("status"),
-                manager: FIELD_MANAGER,
-                body: status_body(name, &wanted),
-            },
-            token: 0,
-        });
+        let body = status_body(name, &wanted);
+        let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
+        self.writes.ask(connect_target(name), Part::Status, Priority::Status, action);
         let now_ms = self.now_ms;
         if let Some(state) = self.connects.all.get_mut(name) {
             state.sent = Some((wanted, false));
@@ -147,26 +138,26 @@ impl Manager {
         if before.is_some_and(|before| before.status == status && before.reason == accepted.reason) {
             return;
         }
-        self.out.push(Output::Event(EventNote {
+        self.writes.say(EventNote {
             regarding: state.regarding(name),
             warning: !accepted.status,
             reason: accepted.reason.clone(),
             message: accepted.message.clone(),
-        }));
+        });
     }
 
     fn progress(&self, name: &ConnectName, state: &ConnectState) -> Progress {
         let mut progress = Progress::default();
-        if self.zones.listed_since.is_none() {
-            let zones = self.nodes.all.keys().map(|node| format!("{READY_IN_ZONE_PREFIX}{node}"));
+        if !self.zone_reports.are_listed() {
+            let zones = self.nodes.names().map(|node| format!("{READY_IN_ZONE_PREFIX}{node}"));
             progress.waiting = zones.chain([READY.to_owned()]).collect();
             return progress;
         }
-        for (node, record) in &self.nodes.all {
-            progress.live += usize::from(record.live);
-            self.look_at_zone(name, state, node, record.live, &mut progress);
+        for (node, live) in self.nodes.live() {
+            progress.live += usize::from(live);
+            self.look_at_zone(name, state, node, live, &mut progress);
         }
-        if self.nodes.all.len() > LISTED_ZONES { progress.summed_up() } else { progress }
+        if self.nodes.len() > LISTED_ZONES { progress.summed_up() } else { progress }
     }
 
     /// A zone that is cut off is not waited for, and nothing is said against it.
@@ -180,13 +171,13 @@ impl Manager {
     ) {
         let kind = format!("{READY_IN_ZONE_PREFIX}{node}");
         let fail = |message: &str| finding(&kind, false, FAILED, message.to_owned());
-        if let Some(failure) = self.zones.failure(name, node) {
+        if let Some(failure) = self.zone_reports.failure(name, node) {
             if live {
                 progress.findings.push(fail(failure));
             }
             return;
         }
-        if state.hash.is_some() && self.zones.rendered(name, node) == state.hash {
+        if state.hash.is_some() && self.zone_reports.rendered(name, node) == state.hash {
             progress.current += usize::from(live);
             let message = "Connect router and all ports created successfully";
             progress.findings.push(finding(&kind, true, SUCCEEDED, message.to_owned()));
@@ -195,7 +186,8 @@ impl Manager {
         if !live {
             return;
         }
-        let silent_at = self.zones.heard_since(node).map(|since| since.max(state.hash_since) + SILENCE_MS);
+        let silent_at =
+            self.zone_reports.heard_since(node).map(|since| since.max(state.hash_since) + SILENCE_MS);
         if state.hash.is_some() && silent_at.is_some_and(|at| at <= self.now_ms) {
             let seconds = SILENCE_MS / 1000;
             let message = format!(
@@ -217,7 +209,7 @@ impl Manager {
     ) -> ClusterNetworkConnectStatus {
         let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
         let base = state.told();
-        let many = self.nodes.all.len() > LISTED_ZONES;
+        let many = self.nodes.len() > LISTED_ZONES;
         let stays = |condition: &&Condition| {
             let known = progress.findings.iter().any(|finding| finding.kind == condition.type_);
             let listed = !many || condition.status == "False" || condition.type_ == READY;
@@ -226,7 +218,7 @@ impl Manager {
         };
         let kept: Vec<Condition> = base.conditions.iter().filter(stays).cloned().collect();
         let complete = progress.is_complete();
-        let unknown = self.zones.listed_since.is_none();
+        let unknown = !self.zone_reports.are_listed();
         let findings: Vec<Finding> = [accepted.clone()].into_iter().chain(progress.findings).collect();
         let conditions = merge(&kept, &findings, state.object.generation, &now);
         let failing = |condition: &Condition| {

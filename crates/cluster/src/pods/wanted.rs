@@ -11,37 +11,37 @@ use causeway_record::{ObjectKey, Pod};
 use causeway_types::{NadKey, NamespaceName, NetworkName, ObjectName};
 use ipnet::IpNet;
 
+use super::pools::Asked;
 use crate::Manager;
+use crate::attachments::Verdict;
 use crate::keys::Wait;
-use crate::nads::Verdict;
-use crate::pools::Asked;
 use crate::trouble::{Trouble, invalid_primary_network};
 
 /// One attachment that a pod is to have.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wanted {
-    pub(crate) attachment: Attachment,
+pub(super) struct Wanted {
+    pub(super) attachment: Attachment,
     /// The network; the default one has no name here.
-    pub(crate) network: Option<NetworkName>,
-    pub(crate) role: PodRole,
-    pub(crate) asked: Asked,
+    pub(super) network: Option<NetworkName>,
+    pub(super) role: PodRole,
+    pub(super) asked: Asked,
 }
 
 /// Why a pod gets nothing now.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(super) struct Refusal {
     /// What the pod is told; nothing where it is only a matter of moments.
-    pub(crate) trouble: Option<Trouble>,
+    pub(super) trouble: Option<Trouble>,
     /// What it waits for, if waiting helps.
-    pub(crate) wait: Option<Wait>,
+    pub(super) wait: Option<Wait>,
 }
 
 impl Refusal {
-    pub(crate) fn told(trouble: Trouble, wait: Option<Wait>) -> Self {
+    pub(super) fn told(trouble: Trouble, wait: Option<Wait>) -> Self {
         Self { trouble: Some(trouble), wait }
     }
 
-    pub(crate) fn silent(wait: Wait) -> Self {
+    pub(super) fn silent(wait: Wait) -> Self {
         Self { trouble: None, wait: Some(wait) }
     }
 
@@ -52,9 +52,9 @@ impl Refusal {
 
 impl Manager {
     /// The attachments of a pod, the default network first.
-    pub(crate) fn attachments(&self, pod: &Pod, current: &PodNetworks) -> Result<Vec<Wanted>, Refusal> {
+    pub(super) fn wanted_of(&self, pod: &Pod, current: &PodNetworks) -> Result<Vec<Wanted>, Refusal> {
         let namespace = &pod.key.namespace;
-        if !self.namespaces.all.contains_key(namespace) {
+        if !self.namespaces.contains(namespace) {
             return Err(Refusal::silent(Wait::Namespace(namespace.clone())));
         }
         let request = pod.default_network.clone().map_err(Refusal::text)?;
@@ -89,13 +89,13 @@ impl Manager {
             .primary_of(namespace)
             .map(|(nad, network)| (nad.clone(), network.clone()))
             .ok_or_else(|| Refusal::told(invalid_primary_network(namespace.as_str()), wait()))?;
-        let state = self.networks.all.get(&network).ok_or_else(|| Refusal::silent(Wait::Nad(nad.clone())))?;
-        if state.going {
+        let state = self.networks.get(&network).ok_or_else(|| Refusal::silent(Wait::Nad(nad.clone())))?;
+        if state.is_going() {
             let message = format!("network {network} is being deleted: it takes no more pods");
             return Err(Refusal::told(Trouble::new("NetworkDeleting", message), wait()));
         }
         let key = nad_key(&nad, 0).ok_or_else(|| Refusal::text(format!("NAD {nad} has no usable name")))?;
-        let asked = self.asked_of_primary(&network, state.intent.topology, request)?;
+        let asked = self.asked_of_primary(&network, state.intent().topology, request)?;
         Ok(vec![
             default_network(PodRole::InfrastructureLocked, Asked::default()),
             Wanted {
@@ -172,11 +172,11 @@ impl Manager {
     /// The network of an attachment that a pod asks for, if it is one of ours and the pod may have it.
     fn selected(&self, pod: &Pod, nad: &ObjectKey) -> Result<Option<NetworkName>, Refusal> {
         let wait = || Some(Wait::Nad(nad.clone()));
-        let Some(state) = self.nads.all.get(nad) else {
+        let Some((record, verdict)) = self.attachments.get(nad).zip(self.attachments.verdict(nad)) else {
             let message = format!("NetworkAttachmentDefinition {nad} is not there");
             return Err(Refusal::told(Trouble::new("NotFound", message), wait()));
         };
-        let network = match (&state.verdict, &state.record.attachment) {
+        let network = match (verdict, &record.attachment) {
             (Verdict::Accepted(network), _) => network.clone(),
             (Verdict::Foreign, nad::Attachment::Foreign | nad::Attachment::Unreadable(_)) => return Ok(None),
             (Verdict::Refused(trouble) | Verdict::Second(trouble), _) => {
@@ -184,14 +184,13 @@ impl Manager {
             }
             _ => return Err(Refusal::silent(Wait::Nad(nad.clone()))),
         };
-        let primary = self.networks.all.get(&network).is_some_and(|state| state.intent.is_primary());
-        if primary {
+        if self.networks.is_primary(&network) {
             return Err(Refusal::text(format!(
                 "unexpected primary network {network} specified with a NetworkSelectionElement: remove {nad} from \
                  k8s.v1.cni.cncf.io/networks"
             )));
         }
-        if state.is_controlled() && nad.namespace != pod.key.namespace {
+        if self.attachments.is_controlled(nad) && nad.namespace != pod.key.namespace {
             return Err(Refusal::text(format!(
                 "network {network} is for pods of namespace {}: pod {} cannot attach to {nad}",
                 nad.namespace, pod.key
@@ -206,7 +205,7 @@ impl Manager {
         selection: &NetworkSelection,
     ) -> Result<Asked, Refusal> {
         let asked = asked(selection);
-        let managed = self.networks.all.get(network).is_some_and(|state| state.intent.ipam);
+        let managed = self.networks.get(network).is_some_and(|state| state.intent().ipam);
         if managed && !asked.addresses.is_empty() {
             return Err(Refusal::text(format!(
                 "secondary network {network} gives out addresses itself: remove ips from k8s.v1.cni.cncf.io/networks"
@@ -233,7 +232,7 @@ fn nad_key(nad: &ObjectKey, repeat: u32) -> Option<NadKey> {
 }
 
 /// The attachment that a key of a pod's annotation is about.
-pub(crate) fn object_key(key: &NadKey) -> Option<ObjectKey> {
+pub(super) fn object_key(key: &NadKey) -> Option<ObjectKey> {
     let namespace = NamespaceName::new(key.namespace()).ok()?;
     Some(ObjectKey { namespace, name: key.nad().to_owned() })
 }

@@ -5,30 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use causeway_api::annotations::keys;
 use causeway_record::ObjectKey;
 
+use super::Report;
 use crate::dirty::Scope;
-use crate::owners::Report;
 use crate::{Manager, OwnerKey};
 
 impl Manager {
     /// Attachments in namespaces that are not wanted any more go when no pod uses them.
-    pub(crate) fn withdraw(&mut self, key: &OwnerKey, scope: &Scope, report: &mut Report) {
+    pub(super) fn withdraw(&mut self, key: &OwnerKey, scope: &Scope, report: &mut Report) {
         let Some(owner) = self.owners.all.get(key) else { return };
-        let Some(mine) = self.nads.controlled.get(&owner.object.uid) else { return };
+        let Some(mine) = self.attachments.rendered_from(&owner.object.uid) else { return };
         let unwanted =
             |nad: &&ObjectKey| !owner.wanted.contains(&nad.namespace) || nad.name != key.name().as_str();
         let looked_at: Vec<ObjectKey> = match scope {
             Scope::All => mine.iter().filter(unwanted).cloned().collect(),
             Scope::Namespaces(namespaces) => {
-                let here = namespaces.iter().flat_map(|namespace| self.nads.of(namespace));
-                here.map(|nad| &nad.record.key)
-                    .filter(|nad| mine.contains(*nad))
-                    .filter(unwanted)
-                    .cloned()
-                    .collect()
+                let here = namespaces.iter().flat_map(|namespace| self.attachments.keys_in(namespace));
+                here.filter(|nad| mine.contains(nad) && unwanted(&nad)).collect()
             }
         };
         for nad in looked_at {
-            match self.pods.users.get(&nad) {
+            match self.pods.users(&nad) {
                 Some(users) => {
                     report.users.insert(nad, users.clone());
                 }
@@ -38,19 +34,17 @@ impl Manager {
     }
 
     /// The object is to go: first its pods, then the record of its numbers, then its attachments, then itself.
-    pub(crate) fn take_away(&mut self, key: &OwnerKey) -> Report {
+    pub(super) fn take_away(&mut self, key: &OwnerKey) -> Report {
         self.keep_running(key);
-        if let Some(state) = self.networks.all.get_mut(&key.network()).filter(|state| !state.going) {
-            state.going = true;
-            let id = state.id;
+        if let Some(id) = self.networks.set_going(&key.network()) {
             // Who waits for an address here waits for another network now.
-            self.wake_network(id);
+            self.dirty.pods(self.pods.waiting_for_network(id));
         }
         let Some(owner) = self.owners.all.get(key) else { return Report::default() };
         let finalizers = owner.object.finalizers.clone();
         let mine: BTreeSet<ObjectKey> =
-            self.nads.controlled.get(&owner.object.uid).cloned().unwrap_or_default();
-        let used = mine.iter().filter_map(|nad| Some((nad.clone(), self.pods.users.get(nad)?.clone())));
+            self.attachments.rendered_from(&owner.object.uid).cloned().unwrap_or_default();
+        let used = mine.iter().filter_map(|nad| Some((nad.clone(), self.pods.users(nad)?.clone())));
         let users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>> = used.collect();
         let protected = finalizers.iter().any(|finalizer| finalizer == keys::NETWORK_FINALIZER);
         if users.is_empty() && protected && self.retire(key) {
@@ -70,6 +64,6 @@ impl Manager {
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.retired = Some(token);
         }
-        self.is_remembered(token)
+        self.freed.is_written(token)
     }
 }

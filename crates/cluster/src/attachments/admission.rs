@@ -1,0 +1,92 @@
+//! Whether an attachment is a network, seen with the eyes of a tenant who wants into somebody else's.
+
+use causeway_api::intent::{Network, Problem, Reason};
+use causeway_api::nad::{Attachment, impersonation, same_network};
+use causeway_record::{Nad, ObjectKey};
+use causeway_types::NamespaceName;
+
+use super::{Verdict, controlled_by};
+use crate::Manager;
+use crate::trouble::Trouble;
+
+impl Manager {
+    /// What the attachment is. A network that is written by hand and new gets its numbers here.
+    pub(super) fn admit(&mut self, key: &ObjectKey) -> Verdict {
+        let Some(nad) = self.attachments.get(key) else { return Verdict::Foreign };
+        match controlled_by(nad) {
+            Some(uid) => self.admit_rendered(nad, uid),
+            None => match nad.attachment.clone() {
+                Attachment::Foreign | Attachment::Unreadable(_) => Verdict::Foreign,
+                Attachment::Malformed(problem) => Verdict::Refused(problem.into()),
+                Attachment::Ours(network) => self.admit_written(key, *network),
+            },
+        }
+    }
+
+    /// An attachment says itself who controls it, so it counts only where that object wants it.
+    fn admit_rendered(&self, nad: &Nad, uid: &str) -> Verdict {
+        let key = &nad.key;
+        let Some(owner) = self.owners.with_uid(uid) else { return Verdict::Stale };
+        let network = owner.network();
+        let known = self.networks.get(&network);
+        if !self.owners.wants(owner, key) {
+            // Pods may still use an attachment of a namespace that is not selected any more. That the network's name stands
+            // on it shows that the manager itself has given it: nobody else may write that annotation.
+            let used = self.pods.users(key).is_some() && nad.network.as_ref() == Some(&network);
+            return if used && known.is_some() { Verdict::Accepted(network) } else { Verdict::Stale };
+        }
+        let Some(state) = known else { return Verdict::Foreign };
+        match self.second_primary(key).filter(|_| state.intent().is_primary()) {
+            Some(trouble) => Verdict::Second(trouble),
+            None => Verdict::Accepted(network),
+        }
+    }
+
+    fn admit_written(&mut self, key: &ObjectKey, network: Network) -> Verdict {
+        if let Some(trouble) = self.written_trouble(key, &network) {
+            return Verdict::Refused(trouble);
+        }
+        if let Some(trouble) = self.second_primary(key).filter(|_| network.is_primary()) {
+            return Verdict::Second(trouble);
+        }
+        let name = network.name.clone();
+        match self.register(network, None) {
+            Ok(()) => Verdict::Accepted(name),
+            Err(trouble) => Verdict::Refused(trouble),
+        }
+    }
+
+    /// What speaks against a network that is written by hand.
+    fn written_trouble(&self, key: &ObjectKey, network: &Network) -> Option<Trouble> {
+        if let Some(flag) = self.config.features.without_networks() {
+            let message = format!("networks besides the default one are switched off ({flag})");
+            return Some(Trouble::new("FeatureDisabled", message));
+        }
+        let text = key.to_string();
+        let foreign = impersonation(&text, &network.name, None, |name| self.namespaces.reserve(name));
+        let clash = self.clashes.of(&network.name).cloned();
+        // Whoever names somebody else's network must not learn from the answer what that is like.
+        let known = self.networks.get(&network.name).filter(|_| foreign.is_none());
+        let other = known.and_then(|state| same_network(&text, state.intent(), network));
+        let mut problems: Vec<Problem> = foreign.into_iter().chain(clash).chain(other).collect();
+        if problems.is_empty() {
+            problems = network.problems(&self.config.cluster);
+        }
+        if network.is_primary() && !self.namespaces.is_labelled(&key.namespace) {
+            let trouble = crate::trouble::invalid_primary_network(key.namespace.as_str());
+            problems.push(Problem::new(Reason::InvalidAttachment, trouble.message));
+        }
+        (!problems.is_empty()).then(|| Trouble::from(&problems[..]))
+    }
+
+    /// Another attachment of the namespace is its primary network already.
+    fn second_primary(&self, key: &ObjectKey) -> Option<Trouble> {
+        let (other, _) = self.primary_of(&key.namespace)?;
+        (other != key).then(|| primary_exists(&key.namespace, &other.name))
+    }
+}
+
+pub(crate) fn primary_exists(namespace: &NamespaceName, other: &str) -> Trouble {
+    let message = format!("primary network already exist in namespace \"{namespace}\": \"{other}\"");
+    Trouble::new("PrimaryNetworkConflict", message)
+}

@@ -1,0 +1,388 @@
+//! Attachments (NADs): which of them are networks, and whose.
+
+mod admission;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_alloc::{Claim, KeyOwner, Seniority};
+use causeway_api::annotations::{TunnelKeys, keys};
+use causeway_api::intent::Network;
+use causeway_api::nad::Attachment;
+use causeway_record::{Action, Kind, Nad, ObjectKey, Part, Priority, Regarding, Target};
+use causeway_types::{DatapathKey, NamespaceName, NetworkId, NetworkName, NetworkOrigin};
+use serde_json::json;
+
+pub(crate) use admission::primary_exists;
+
+use crate::keys::Wait;
+use crate::namespaces::Namespaces;
+use crate::networks::{Networks, transit};
+use crate::nodes::annotation_patch;
+use crate::owners::Owners;
+use crate::trouble::{INVALID_CONFIG, Trouble};
+use crate::{Manager, OwnerKey};
+
+/// All attachments.
+#[derive(Debug, Default)]
+pub(crate) struct Attachments {
+    all: BTreeMap<ObjectKey, State>,
+    /// Attachments that no custom resource controls, by the network that they name.
+    hand_written: BTreeMap<NetworkName, BTreeSet<ObjectKey>>,
+    /// Attachments by who controls them.
+    controlled: BTreeMap<String, BTreeSet<ObjectKey>>,
+}
+
+/// An attachment, and what has become of it.
+#[derive(Debug)]
+struct State {
+    record: Nad,
+    verdict: Verdict,
+    told: Option<String>,
+}
+
+/// What an attachment is in this cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// An attachment of this network.
+    Accepted(NetworkName),
+    /// It is ours, but cannot be a network.
+    Refused(Trouble),
+    /// It is a second primary network of its namespace.
+    Second(Trouble),
+    /// It was rendered from a custom resource that is not there or does not want it.
+    Stale,
+    /// None of our business, or not looked at yet.
+    Foreign,
+}
+
+impl State {
+    /// Whether it would be a primary network if nothing were in the way.
+    fn is_primary(&self) -> bool {
+        matches!(&self.record.attachment, Attachment::Ours(network) if network.is_primary())
+    }
+}
+
+/// The UID of the custom resource of ours that controls an attachment.
+fn controlled_by(nad: &Nad) -> Option<&str> {
+    let ours = ["UserDefinedNetwork", "ClusterUserDefinedNetwork"];
+    let controller = nad.controller.as_ref().filter(|owner| ours.contains(&owner.kind.as_str()))?;
+    Some(&controller.uid)
+}
+
+/// The network that an attachment names, if it is ours.
+fn named(nad: &Nad) -> Option<&Network> {
+    match &nad.attachment {
+        Attachment::Ours(network) => Some(network),
+        _ => None,
+    }
+}
+
+impl Attachments {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Nad> {
+        self.all.get(key).map(|state| &state.record)
+    }
+
+    /// What has become of an attachment.
+    pub(crate) fn verdict(&self, key: &ObjectKey) -> Option<&Verdict> {
+        self.all.get(key).map(|state| &state.verdict)
+    }
+
+    /// The network that an attachment has been accepted as.
+    pub(crate) fn network_of(&self, key: &ObjectKey) -> Option<&NetworkName> {
+        match self.verdict(key)? {
+            Verdict::Accepted(network) => Some(network),
+            _ => None,
+        }
+    }
+
+    /// Whether the attachment is a second primary network of its namespace.
+    pub(crate) fn is_second(&self, key: &ObjectKey) -> bool {
+        matches!(self.verdict(key), Some(Verdict::Second(_)))
+    }
+
+    /// Whether a custom resource of ours is said to control it.
+    pub(crate) fn is_controlled(&self, key: &ObjectKey) -> bool {
+        self.get(key).is_some_and(|nad| controlled_by(nad).is_some())
+    }
+
+    fn of(&self, namespace: &NamespaceName) -> impl Iterator<Item = &State> {
+        let first = ObjectKey { namespace: namespace.clone(), name: String::new() };
+        self.all.range(first..).map(|(_, nad)| nad).take_while(|nad| nad.record.key.namespace == *namespace)
+    }
+
+    /// All attachments of a namespace.
+    pub(crate) fn keys_in(&self, namespace: &NamespaceName) -> impl Iterator<Item = ObjectKey> {
+        self.of(namespace).map(|nad| nad.record.key.clone())
+    }
+
+    /// Attachments that no custom resource controls and that name a network.
+    pub(crate) fn naming(&self, network: &NetworkName) -> impl Iterator<Item = &ObjectKey> {
+        self.hand_written.get(network).into_iter().flatten()
+    }
+
+    /// All networks that such attachments name.
+    pub(crate) fn named_networks(&self) -> impl Iterator<Item = &NetworkName> {
+        self.hand_written.keys()
+    }
+
+    /// Attachments that say to be controlled by the custom resource with this UID.
+    pub(crate) fn rendered_from(&self, uid: &str) -> Option<&BTreeSet<ObjectKey>> {
+        self.controlled.get(uid)
+    }
+
+    /// Attachments written by hand that name a network of the namespace, and these networks.
+    pub(crate) fn claiming(&self, namespace: &NamespaceName) -> (Vec<NetworkName>, Vec<ObjectKey>) {
+        let of_namespace = |name: &NetworkName| matches!(name.origin(), NetworkOrigin::Namespaced(owner, _) if owner == *namespace);
+        let claiming = || self.hand_written.iter().filter(|(name, _)| of_namespace(name));
+        let nads = claiming().flat_map(|(_, nads)| nads.iter().cloned()).collect();
+        (claiming().map(|(name, _)| name.clone()).collect(), nads)
+    }
+
+    /// What attachments that are written by hand say of a network, with their age: of several the oldest counts. Names that
+    /// belong to custom resources are not theirs.
+    pub(crate) fn written_by_hand(
+        &self,
+        name: &NetworkName,
+        namespaces: &Namespaces,
+    ) -> Option<(i64, &Network)> {
+        let nads = self.naming(name).filter(|_| !namespaces.reserve(name)).filter_map(|key| self.get(key));
+        let oldest = nads.min_by_key(|nad| (nad.created, &nad.key))?;
+        Some((oldest.created, named(oldest)?))
+    }
+
+    /// The accepted primary attachment of a namespace.
+    pub(crate) fn primary_of(
+        &self,
+        namespace: &NamespaceName,
+        networks: &Networks,
+    ) -> Option<(&ObjectKey, &NetworkName)> {
+        self.of(namespace).find_map(|nad| match &nad.verdict {
+            Verdict::Accepted(network) if networks.is_primary(network) => Some((&nad.record.key, network)),
+            _ => None,
+        })
+    }
+
+    /// Other attachments of the namespace that are, or want to be, its primary network.
+    pub(crate) fn other_primaries(&self, key: &ObjectKey) -> Vec<String> {
+        let others = self.of(&key.namespace).filter(|nad| nad.record.key != *key && nad.is_primary());
+        let counts = |nad: &&State| matches!(nad.verdict, Verdict::Accepted(_) | Verdict::Second(_));
+        others.filter(counts).map(|nad| nad.record.key.name.clone()).collect()
+    }
+
+    /// The custom resource that an attachment was rendered from.
+    pub(crate) fn owner<'a>(&self, key: &ObjectKey, owners: &'a Owners) -> Option<&'a OwnerKey> {
+        owners.with_uid(controlled_by(self.get(key)?)?)
+    }
+
+    /// Attachments that have numbers before those that have none, the older first: whoever is there stays.
+    pub(crate) fn by_age(&self) -> Vec<ObjectKey> {
+        let mut nads: Vec<&Nad> = self.all.values().map(|state| &state.record).collect();
+        nads.sort_by_key(|nad| (!nad.is_numbered(), nad.created, nad.key.clone()));
+        nads.into_iter().map(|nad| nad.key.clone()).collect()
+    }
+
+    /// The numbers that attachments carry, and the networks that they are of.
+    pub(crate) fn numbers(
+        &self,
+        owners: &Owners,
+        namespaces: &Namespaces,
+    ) -> (Vec<Claim<NetworkName, NetworkId>>, Vec<Claim<KeyOwner, DatapathKey>>) {
+        let (mut ids, mut tunnels) = (Vec::new(), Vec::new());
+        for nad in self.all.values().map(|state| &state.record) {
+            let Some(network) = claimed_network(nad, owners, namespaces) else { continue };
+            let seniority = Seniority { finished: false, created: nad.created };
+            if let Ok(Some(number)) = nad.id {
+                ids.push(Claim { seniority, owner: network.clone(), number });
+            }
+            if let Ok(Some(TunnelKeys(Some([_, number])))) = nad.tunnel_keys {
+                tunnels.push(Claim { seniority, owner: transit(&network), number });
+            }
+        }
+        (ids, tunnels)
+    }
+
+    /// Puts an attachment in; what was there before has become what it is now.
+    fn insert(&mut self, record: Nad) -> Option<Nad> {
+        let key = record.key.clone();
+        self.index(&key, false);
+        let (before, verdict, told) = match self.all.remove(&key) {
+            Some(before) => (Some(before.record), before.verdict, before.told),
+            None => (None, Verdict::Foreign, None),
+        };
+        self.all.insert(key.clone(), State { record, verdict, told });
+        self.index(&key, true);
+        before
+    }
+
+    fn remove(&mut self, key: &ObjectKey) -> Option<State> {
+        self.index(key, false);
+        self.all.remove(key)
+    }
+
+    fn index(&mut self, key: &ObjectKey, add: bool) {
+        let Some(nad) = self.all.get(key) else { return };
+        match (controlled_by(&nad.record).map(str::to_owned), named(&nad.record)) {
+            (Some(uid), _) => toggle(&mut self.controlled, uid, key, add),
+            (None, Some(network)) => {
+                let name = network.name.clone();
+                toggle(&mut self.hand_written, name, key, add);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the attachment's trouble is news; it counts as told then.
+    fn tell(&mut self, key: &ObjectKey, trouble: &Trouble) -> Option<Regarding> {
+        let nad = self.all.get_mut(key).filter(|nad| nad.told.as_ref() != Some(&trouble.message))?;
+        nad.told = Some(trouble.message.clone());
+        Some(Regarding {
+            api_version: "k8s.cni.cncf.io/v1".into(),
+            kind: "NetworkAttachmentDefinition".into(),
+            namespace: Some(key.namespace.to_string()),
+            name: key.name.clone(),
+            uid: nad.record.uid.clone(),
+        })
+    }
+}
+
+/// The network whose numbers an attachment carries.
+fn claimed_network(nad: &Nad, owners: &Owners, namespaces: &Namespaces) -> Option<NetworkName> {
+    match controlled_by(nad) {
+        Some(uid) => owners.with_uid(uid).map(OwnerKey::network).or_else(|| nad.network.clone()),
+        None => named(nad).map(|network| network.name.clone()).filter(|name| !namespaces.reserve(name)),
+    }
+}
+
+fn toggle<K: Ord + Clone>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, name: K, key: &ObjectKey, add: bool) {
+    let members = index.entry(name.clone()).or_default();
+    if add {
+        members.insert(key.clone());
+    } else {
+        members.remove(key);
+    }
+    if members.is_empty() {
+        index.remove(&name);
+    }
+}
+
+impl Manager {
+    pub(crate) fn nad_applied(&mut self, record: Nad) {
+        let key = record.key.clone();
+        self.writes.seen(&nad_target(&key));
+        let before = self.attachments.insert(record);
+        let both = before.iter().chain(self.attachments.get(&key)).filter(|nad| controlled_by(nad).is_none());
+        self.dirty.clashes(both.filter_map(named).map(|network| network.name.clone()));
+        self.dirty.nads([key]);
+    }
+
+    pub(crate) fn nad_deleted(&mut self, key: &ObjectKey) {
+        self.writes.seen(&nad_target(key));
+        let Some(nad) = self.attachments.remove(key) else { return };
+        if let Verdict::Accepted(network) = &nad.verdict {
+            self.detach(key, network);
+        }
+        if controlled_by(&nad.record).is_none() {
+            self.dirty.clashes(named(&nad.record).map(|network| network.name.clone()));
+        }
+        self.look_around(key, controlled_by(&nad.record));
+    }
+
+    /// Everything that may see the attachment differently now.
+    fn look_around(&mut self, key: &ObjectKey, controller: Option<&str>) {
+        let owner = controller.and_then(|uid| self.owners.with_uid(uid));
+        let here = self.owners.wanting(&key.namespace);
+        self.dirty.owners_in(owner.into_iter().chain(here).cloned(), &key.namespace);
+        let second = self.attachments.keys_in(&key.namespace).filter(|nad| self.attachments.is_second(nad));
+        self.dirty.nads(second);
+        self.dirty.reach_namespace(&key.namespace);
+        self.dirty.endpoint_slices(self.mirrors.in_namespace(&key.namespace));
+        self.wake(&Wait::Namespace(key.namespace.clone()));
+        self.wake(&Wait::Nad(key.clone()));
+    }
+
+    /// Looks at an attachment, and at everybody whom a new verdict concerns.
+    pub(crate) fn settle_nad(&mut self, key: &ObjectKey) {
+        let Some(State { record, verdict: before, .. }) = self.attachments.all.get(key) else { return };
+        let (before, controller) = (before.clone(), controlled_by(record).map(str::to_owned));
+        let verdict = self.admit(key);
+        if verdict != before {
+            if let Verdict::Accepted(network) = &before {
+                self.detach(key, network);
+            }
+            if let Some(nad) = self.attachments.all.get_mut(key) {
+                nad.verdict = verdict.clone();
+            }
+            if let Verdict::Accepted(network) = &verdict {
+                self.networks.attach(network, key);
+                self.adopt_users(key);
+            }
+            self.look_around(key, controller.as_deref());
+        }
+        let owner = controller.and_then(|uid| self.owners.with_uid(&uid).cloned());
+        self.dirty.owners_in(owner.clone(), &key.namespace);
+        match &verdict {
+            Verdict::Accepted(network) if owner.is_none() => self.number_nad(key, network),
+            Verdict::Refused(trouble) | Verdict::Second(trouble) => self.tell_nad(key, trouble),
+            // It was left behind by a custom resource that is gone, or claims to be rendered from one.
+            Verdict::Stale if owner.is_none() && self.pods.users(key).is_none() => self.remove_nad(key),
+            _ => {}
+        }
+    }
+
+    /// A network that no custom resource has goes with its last attachment.
+    fn detach(&mut self, key: &ObjectKey, network: &NetworkName) {
+        if self.networks.detach(network, key) {
+            self.quarantine(network);
+            self.unregister(network);
+            self.numbers.release(network);
+            self.pods.forget_holds(key);
+        }
+    }
+
+    /// Writes the network's numbers on an attachment that is written by hand.
+    fn number_nad(&mut self, key: &ObjectKey, network: &NetworkName) {
+        let (Some(state), Some(nad)) = (self.networks.get(network), self.attachments.get(key)) else {
+            return;
+        };
+        if let Some(body) = annotation_patch(&nad.annotations, &state.annotations()) {
+            let action = Action::Merge { subresource: None, body };
+            self.writes.ask(nad_target(key), Part::Annotations, Priority::Network, action);
+        }
+    }
+
+    fn tell_nad(&mut self, key: &ObjectKey, trouble: &Trouble) {
+        if let Some(regarding) = self.attachments.tell(key, trouble) {
+            let message = format!("Failed to parse network config: {}", trouble.message);
+            self.writes.warn(regarding, INVALID_CONFIG, message);
+        }
+    }
+
+    /// Deletes an attachment; its finalizer goes only after the deletion is seen.
+    pub(crate) fn remove_nad(&mut self, key: &ObjectKey) {
+        let Some(nad) = self.attachments.get(key) else { return };
+        let ours = |finalizer: &String| finalizer == keys::NETWORK_FINALIZER;
+        let (part, action) = if !nad.deleting {
+            (Part::Deletion, Action::Delete { uid: nad.uid.clone() })
+        } else if nad.finalizers.iter().any(ours) {
+            let others: Vec<&String> = nad.finalizers.iter().filter(|f| !ours(f)).collect();
+            let body = json!({"metadata": {"uid": nad.uid, "finalizers": others}});
+            (Part::Finalizer, Action::Merge { subresource: None, body })
+        } else {
+            return;
+        };
+        self.writes.ask(nad_target(key), part, Priority::Network, action);
+    }
+
+    /// The accepted primary attachment of a namespace.
+    pub(crate) fn primary_of(&self, namespace: &NamespaceName) -> Option<(&ObjectKey, &NetworkName)> {
+        self.attachments.primary_of(namespace, &self.networks)
+    }
+}
+
+pub(crate) fn nad_target(key: &ObjectKey) -> Target {
+    Target {
+        kind: Kind::NetworkAttachmentDefinition,
+        namespace: Some(key.namespace.to_string()),
+        name: key.name.clone(),
+    }
+}

@@ -1,0 +1,148 @@
+//! Freed numbers: which ones nobody may have yet, and what is recorded about them.
+
+use std::collections::BTreeMap;
+
+use causeway_alloc::{ConnectRecord, Epoch, Reuse};
+use causeway_api::install::{FREED_NUMBERS, FREED_NUMBERS_KEY};
+use causeway_record::{Action, Kind, Part, Priority, Target};
+use causeway_types::{ConnectName, NetworkName};
+use serde_json::json;
+
+use crate::Manager;
+use crate::writes::FIELD_MANAGER;
+
+/// What is recorded, and up to where that is written.
+#[derive(Debug, Default)]
+pub(crate) struct FreedNumbers {
+    /// What was recorded when the manager started.
+    recorded: Reuse,
+    epoch: Epoch,
+    /// Blocks and slices of connections that are gone, or are not looked at yet.
+    gone: BTreeMap<ConnectName, ConnectRecord>,
+    /// Up to where all zones were last known to have cleared freed numbers.
+    cleared: Option<Epoch>,
+    /// The last record that is known to be written.
+    written: u64,
+}
+
+impl FreedNumbers {
+    /// What was recorded before the manager started.
+    pub(crate) fn remember(&mut self, recorded: Reuse) {
+        self.recorded = recorded;
+    }
+
+    /// Goes on from what was recorded.
+    pub(crate) fn start(&mut self) -> Reuse {
+        let recorded = std::mem::take(&mut self.recorded);
+        self.epoch = recorded.epoch;
+        self.gone.clone_from(&recorded.connects);
+        recorded
+    }
+
+    /// The epoch under which what is freed now will be recorded.
+    pub(crate) fn coming(&self) -> Epoch {
+        self.epoch.next()
+    }
+
+    /// What is listed of a connection that was gone and is looked at now.
+    pub(crate) fn take_gone(&mut self, name: &ConnectName) -> ConnectRecord {
+        self.gone.remove(name).unwrap_or_default()
+    }
+
+    /// A connection is gone; its blocks and slices still rest.
+    pub(crate) fn keep_gone(&mut self, name: &ConnectName, record: ConnectRecord) {
+        if !record.quarantined.is_empty() {
+            self.gone.insert(name.clone(), record);
+        }
+    }
+
+    /// Whether the record with this token, or a later one, is written.
+    pub(crate) fn is_written(&self, token: u64) -> bool {
+        self.written >= token
+    }
+
+    /// What all zones have cleared is looked at again.
+    pub(crate) fn look_again(&mut self) {
+        self.cleared = None;
+    }
+
+    fn expire(&mut self, cleared: Epoch) {
+        self.gone.retain(|_, record| {
+            record.quarantined.retain(|(_, _, epoch)| *epoch > cleared);
+            !record.quarantined.is_empty()
+        });
+    }
+}
+
+impl Manager {
+    /// Lists the numbers of a network as freed, and records that. The answer is the record's token.
+    pub(crate) fn quarantine(&mut self, network: &NetworkName) -> Option<u64> {
+        if !self.numbers.has_any(network) {
+            return None;
+        }
+        let epoch = self.next_epoch();
+        self.numbers.quarantine(network, epoch);
+        Some(self.record_freed_numbers())
+    }
+
+    /// The epoch of the next record. What connections let go of from now on belongs to the one after it.
+    pub(crate) fn next_epoch(&mut self) -> Epoch {
+        self.freed.epoch = self.freed.epoch.next();
+        self.connects.set_epoch(self.freed.epoch.next());
+        self.freed.epoch
+    }
+
+    /// Writes the record; the answer is its token.
+    pub(crate) fn record_freed_numbers(&mut self) -> u64 {
+        let text = serde_json::to_string(&self.freed_numbers()).unwrap_or_default();
+        let namespace = self.config.namespace.clone();
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": FREED_NUMBERS, "namespace": namespace},
+            "data": {FREED_NUMBERS_KEY: text},
+        });
+        let target = Target { kind: Kind::ConfigMap, namespace: Some(namespace), name: FREED_NUMBERS.into() };
+        let action = Action::Apply { subresource: None, manager: FIELD_MANAGER, body };
+        self.writes.ask(target, Part::Data, Priority::Network, action)
+    }
+
+    fn freed_numbers(&self) -> Reuse {
+        let (network_ids, tunnel_keys) = self.numbers.freed();
+        let mut connects = self.freed.gone.clone();
+        connects.extend(self.connects.freed());
+        Reuse { epoch: self.freed.epoch, network_ids, tunnel_keys, connects }
+    }
+
+    /// The record is written. What follows from other writes shows in events of their objects, but nobody watches this one.
+    pub(crate) fn freed_numbers_written(&mut self, token: u64) {
+        self.freed.written = self.freed.written.max(token);
+        self.dirty.owners(self.owners.going().cloned());
+        self.dirty.connects(self.connects.waiting_for_record());
+    }
+
+    /// Numbers that all zones have cleared can be used again. The record must not list them any more: a zone that meets one
+    /// of them in use would take it for one that is not gone.
+    pub(crate) fn expire_numbers(&mut self) {
+        let cleared = self.zone_reports.cleared(self.nodes.names());
+        self.dirty.owners(self.networks.take_starved());
+        self.dirty.connects(self.connects.without_key());
+        // Without nodes there is no hurry, and nobody to ask.
+        if self.nodes.len() == 0 || self.freed.cleared.replace(cleared) == Some(cleared) {
+            return;
+        }
+        let before = listed(&self.freed_numbers());
+        self.numbers.expire(cleared);
+        self.freed.expire(cleared);
+        self.dirty.connects(self.connects.expire(cleared));
+        if listed(&self.freed_numbers()) != before {
+            self.record_freed_numbers();
+        }
+    }
+}
+
+/// How many numbers are listed as freed.
+fn listed(record: &Reuse) -> usize {
+    let blocks: usize = record.connects.values().map(|record| record.quarantined.len()).sum();
+    record.network_ids.quarantined.len() + record.tunnel_keys.quarantined.len() + blocks
+}

@@ -1,0 +1,116 @@
+//! The numbers that networks and connections have: network ids, and tunnel keys of routers, which both draw from one range.
+
+use causeway_alloc::{Claim, Epoch, Error, IdRecord, KeyOwner, LostId, NetworkIds, TunnelKeys};
+use causeway_types::{ConnectName, DatapathKey, NetworkId, NetworkName};
+
+/// Who has which number.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    ids: NetworkIds,
+    keys: TunnelKeys,
+}
+
+impl Numbers {
+    /// Takes up the numbers that are in use; freed ones are not given out.
+    pub(crate) fn restore(
+        &mut self,
+        ids: (Vec<Claim<NetworkName, NetworkId>>, &IdRecord),
+        keys: (Vec<Claim<KeyOwner, DatapathKey>>, &IdRecord),
+    ) {
+        report(&self.ids.restore(ids.0, ids.1));
+        report(&self.keys.restore(keys.0, keys.1));
+    }
+
+    /// Freed numbers: network ids and tunnel keys.
+    pub(crate) fn freed(&self) -> (IdRecord, IdRecord) {
+        (self.ids.record(), self.keys.record())
+    }
+
+    /// All zones have cleared what was freed up to this epoch.
+    pub(crate) fn expire(&mut self, cleared: Epoch) {
+        self.ids.expire(cleared);
+        self.keys.expire(cleared);
+    }
+
+    /// Whether a network has an id.
+    pub(crate) fn has_id(&self, network: &NetworkName) -> bool {
+        self.ids.id_of(network).is_some()
+    }
+
+    pub(crate) fn give_id(&mut self, network: &NetworkName) -> Result<NetworkId, Error> {
+        let id = self.ids.reserve(network)?;
+        self.ids.commit(network);
+        Ok(id)
+    }
+
+    /// The tunnel key of a network's transit router.
+    pub(crate) fn give_router_key(&mut self, network: &NetworkName) -> Result<DatapathKey, Error> {
+        self.give_key(&transit(network))
+    }
+
+    fn give_key(&mut self, owner: &KeyOwner) -> Result<DatapathKey, Error> {
+        let key = self.keys.reserve(owner)?;
+        self.keys.commit(owner);
+        Ok(key)
+    }
+
+    /// Lists the numbers of a network as freed.
+    pub(crate) fn quarantine(&mut self, network: &NetworkName, epoch: Epoch) {
+        self.ids.quarantine(network, epoch);
+        self.keys.quarantine(&transit(network), epoch);
+    }
+
+    /// Whether a network has any number.
+    pub(crate) fn has_any(&self, network: &NetworkName) -> bool {
+        self.has_id(network) || self.keys.id_of(&transit(network)).is_some()
+    }
+
+    /// The numbers of a network belong to nobody any more.
+    pub(crate) fn release(&mut self, network: &NetworkName) {
+        self.ids.release(network);
+        self.keys.release(&transit(network));
+    }
+
+    /// The tunnel key of a connection's router.
+    pub(crate) fn connect_key(&self, connect: &ConnectName) -> Option<DatapathKey> {
+        self.keys.id_of(&router(connect))
+    }
+
+    /// Gives a connection's router the key that it carries.
+    pub(crate) fn keep_connect_key(&mut self, connect: &ConnectName, key: DatapathKey) -> Result<(), Error> {
+        self.keys.request(&router(connect), key)?;
+        self.keys.commit(&router(connect));
+        Ok(())
+    }
+
+    /// Gives a connection's router a new key.
+    pub(crate) fn give_connect_key(&mut self, connect: &ConnectName) -> Result<DatapathKey, Error> {
+        self.give_key(&router(connect))
+    }
+
+    /// Lists the key of a connection's router as freed.
+    pub(crate) fn quarantine_connect(&mut self, connect: &ConnectName, epoch: Epoch) {
+        self.keys.quarantine(&router(connect), epoch);
+    }
+
+    /// The key of a connection's router belongs to nobody any more.
+    pub(crate) fn release_connect(&mut self, connect: &ConnectName) {
+        self.keys.release(&router(connect));
+    }
+}
+
+/// Who has the key of a network's transit router.
+pub(crate) fn transit(network: &NetworkName) -> KeyOwner {
+    KeyOwner::TransitRouter(network.clone())
+}
+
+/// Who has the key of a connection's router.
+pub(crate) fn router(connect: &ConnectName) -> KeyOwner {
+    KeyOwner::ConnectRouter(connect.clone())
+}
+
+fn report<O: std::fmt::Display, N: std::fmt::Display>(lost: &[LostId<O, N>]) {
+    for lost in lost {
+        tracing::warn!(owner = %lost.owner, number = %lost.id, error = %lost.error, "a number cannot be kept");
+    }
+}

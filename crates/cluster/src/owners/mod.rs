@@ -1,0 +1,364 @@
+//! UserDefinedNetworks and ClusterUserDefinedNetworks: what they mean, which namespaces they are for, the attachments that are
+//! rendered from them, and what their users are told.
+
+mod removal;
+mod rendering;
+mod status;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_alloc::{Claim, Seniority};
+use causeway_api::crd::NetworkStatus;
+use causeway_api::intent::{Network, Problem};
+use causeway_record::{Cudn, Defined, Namespace, ObjectKey, Regarding, Texts, Udn};
+use causeway_types::{NamespaceName, NetworkId, NetworkName, ObjectName};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube_core::{Selector, SelectorExt};
+
+use crate::dirty::Scope;
+use crate::namespaces::Namespaces;
+use crate::trouble::Trouble;
+use crate::{Manager, OwnerKey};
+
+/// All objects that have networks.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    all: BTreeMap<OwnerKey, Owner>,
+    by_uid: BTreeMap<String, OwnerKey>,
+    by_network: BTreeMap<NetworkName, OwnerKey>,
+    /// Who wants a namespace.
+    by_namespace: BTreeMap<NamespaceName, BTreeSet<OwnerKey>>,
+    /// Who is going.
+    going: BTreeSet<OwnerKey>,
+}
+
+/// A UserDefinedNetwork or ClusterUserDefinedNetwork.
+#[derive(Debug)]
+struct Owner {
+    object: Defined,
+    /// What the object means, checked against the cluster.
+    intent: Result<Network, Trouble>,
+    selects: Selects,
+    wanted: BTreeSet<NamespaceName>,
+    /// The status that was asked for last, and whether it is written.
+    sent: Option<(NetworkStatus, bool)>,
+    /// The record that lists its numbers as freed.
+    retired: Option<u64>,
+    /// Namespaces in which its attachment could not be written, and why.
+    failing: BTreeMap<NamespaceName, Trouble>,
+    report: Report,
+}
+
+/// Which namespaces an owner is for.
+#[derive(Clone, Debug)]
+enum Selects {
+    /// Its own.
+    Own(NamespaceName),
+    /// Those with these labels.
+    Labels(Box<LabelSelector>, Option<Selector>),
+}
+
+impl Selects {
+    fn labels(&self) -> Option<&LabelSelector> {
+        match self {
+            Self::Own(_) => None,
+            Self::Labels(labels, _) => Some(labels),
+        }
+    }
+
+    fn matches(&self, namespace: &Namespace) -> bool {
+        match self {
+            Self::Own(own) => *own == namespace.name,
+            Self::Labels(_, selector) => {
+                !namespace.deleting && selector.as_ref().is_some_and(|all| all.matches(&namespace.labels))
+            }
+        }
+    }
+}
+
+/// What was found when an owner was looked at.
+#[derive(Debug, Default)]
+struct Report {
+    /// Nothing is to be said yet: the finalizer must be seen first.
+    early: bool,
+    /// What is wrong with the network as a whole.
+    network: Option<Trouble>,
+    /// What is wrong in a namespace.
+    namespaces: BTreeMap<NamespaceName, Trouble>,
+    /// Namespaces whose attachment is being created.
+    creating: BTreeSet<NamespaceName>,
+    /// Attachments that are on their way out.
+    leaving: BTreeSet<ObjectKey>,
+    /// Pods that keep attachments from going.
+    users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+}
+
+impl Report {
+    /// Forgets what is looked at again.
+    fn forget(&mut self, scope: &Scope) {
+        self.namespaces.retain(|namespace, _| !scope.has(namespace));
+        self.creating.retain(|namespace| !scope.has(namespace));
+        self.leaving.retain(|nad| !scope.has(&nad.namespace));
+        self.users.retain(|nad, _| !scope.has(&nad.namespace));
+    }
+
+    /// The report to go on from.
+    fn again(mut self, scope: &Scope) -> Self {
+        self.forget(scope);
+        Self { early: false, network: None, ..self }
+    }
+
+    /// What is being created is seen in a moment; that it is missing until then is no news.
+    fn is_early(&self) -> bool {
+        self.early || (!self.creating.is_empty() && self.namespaces.is_empty() && self.network.is_none())
+    }
+
+    /// All pods that keep attachments from going.
+    fn all_users(&self) -> BTreeSet<&ObjectKey> {
+        self.users.values().flatten().collect()
+    }
+}
+
+impl Owner {
+    fn new(object: Defined, intent: Result<Network, Trouble>, selects: Selects) -> Self {
+        Self {
+            object,
+            intent,
+            selects,
+            wanted: BTreeSet::new(),
+            sent: None,
+            retired: None,
+            failing: BTreeMap::new(),
+            report: Report::default(),
+        }
+    }
+}
+
+impl Owners {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &OwnerKey> {
+        self.all.keys()
+    }
+
+    /// The object with a UID.
+    pub(crate) fn with_uid(&self, uid: &str) -> Option<&OwnerKey> {
+        self.by_uid.get(uid)
+    }
+
+    /// The object that a network comes from.
+    pub(crate) fn of_network(&self, network: &NetworkName) -> Option<&OwnerKey> {
+        self.by_network.get(network)
+    }
+
+    /// The objects that want a namespace.
+    pub(crate) fn wanting(&self, namespace: &NamespaceName) -> impl Iterator<Item = &OwnerKey> {
+        self.by_namespace.get(namespace).into_iter().flatten()
+    }
+
+    /// The objects that are going.
+    pub(crate) fn going(&self) -> impl Iterator<Item = &OwnerKey> {
+        self.going.iter()
+    }
+
+    /// Whether the object is there and wants an attachment of its name in the namespace.
+    pub(crate) fn wants(&self, key: &OwnerKey, nad: &ObjectKey) -> bool {
+        let owner = self.all.get(key);
+        owner.is_some_and(|owner| owner.wanted.contains(&nad.namespace)) && nad.name == key.name().as_str()
+    }
+
+    /// Whether somebody waits for the last user of an attachment to go: the object is going, or does not want the namespace.
+    pub(crate) fn lets_go_of(&self, key: &OwnerKey, namespace: &NamespaceName) -> bool {
+        self.all.get(key).is_some_and(|owner| owner.object.deleting || !owner.wanted.contains(namespace))
+    }
+
+    /// The labels of the object that a network comes from.
+    pub(crate) fn labels(&self, key: &OwnerKey) -> Option<&Texts> {
+        self.all.get(key).map(|owner| &owner.object.labels)
+    }
+
+    /// What a network is meant to be, with the age of its object.
+    pub(crate) fn meant(&self, network: &NetworkName) -> Option<(i64, &Network)> {
+        let owner = self.all.get(self.by_network.get(network)?)?;
+        Some((owner.object.created, owner.intent.as_ref().ok()?))
+    }
+
+    /// Another network whose attachment in the namespace is being created: two that come at once must not both be the
+    /// namespace's.
+    fn coming_primary(&self, key: &OwnerKey, namespace: &NamespaceName) -> Option<String> {
+        let coming = |other: &&OwnerKey| {
+            self.all.get(*other).is_some_and(|owner| {
+                let primary = owner.intent.as_ref().is_ok_and(Network::is_primary);
+                primary && !owner.object.deleting && owner.report.creating.contains(namespace)
+            })
+        };
+        let others = self.wanting(namespace).filter(|other| *other != key);
+        others.into_iter().find(coming).map(|other| other.name().to_string())
+    }
+
+    /// The last attachment may be gone for a moment while its object is there; the status remembers the number.
+    pub(crate) fn ids_in_statuses(&self) -> impl Iterator<Item = Claim<NetworkName, NetworkId>> {
+        self.all.iter().filter_map(|(key, owner)| {
+            let number = NetworkId::new(owner.object.status.network_id?.into()).ok()?;
+            let seniority = Seniority { finished: true, created: owner.object.created };
+            Some(Claim { seniority, owner: key.network(), number })
+        })
+    }
+
+    /// A namespace came, changed or went. The answer is whether the owner wants it now and did not, or the other way round.
+    pub(crate) fn reselect(&mut self, key: &OwnerKey, name: &NamespaceName, now: Option<&Namespace>) -> bool {
+        let Some(owner) = self.all.get_mut(key) else { return false };
+        let wanted = now.is_some_and(|namespace| owner.selects.matches(namespace));
+        if wanted && owner.wanted.insert(name.clone()) {
+            self.by_namespace.entry(name.clone()).or_default().insert(key.clone());
+            true
+        } else if !wanted && owner.wanted.remove(name) {
+            self.unwant(key, [name].into_iter());
+            true
+        } else {
+            false
+        }
+    }
+
+    fn unwant<'a>(&mut self, key: &OwnerKey, namespaces: impl Iterator<Item = &'a NamespaceName>) {
+        for namespace in namespaces {
+            if let Some(owners) = self.by_namespace.get_mut(namespace) {
+                owners.remove(key);
+                if owners.is_empty() {
+                    self.by_namespace.remove(namespace);
+                }
+            }
+        }
+    }
+
+    /// Which namespaces a ClusterUserDefinedNetwork wants. All are compared only with a selector that is new.
+    fn select(&self, name: &ObjectName, owner: &mut Owner, namespaces: &mut Namespaces) {
+        let Selects::Labels(labels, _) = &owner.selects else { return };
+        let before = self.all.get(&OwnerKey::Cudn(name.clone()));
+        let old = before.and_then(|before| before.selects.labels());
+        if let Some(before) = before.filter(|_| old == Some(&**labels)) {
+            owner.wanted.clone_from(&before.wanted);
+            return;
+        }
+        namespaces.select(name, old, Some(labels));
+        let matching = namespaces.iter().filter(|namespace| owner.selects.matches(namespace));
+        owner.wanted = matching.map(|namespace| namespace.name.clone()).collect();
+    }
+
+    /// Puts an object in. The answer is whether what it means may be new.
+    fn insert(&mut self, key: &OwnerKey, mut owner: Owner) -> bool {
+        let before = self.all.remove(key);
+        let same = before.as_ref().is_some_and(|before| before.object.uid == owner.object.uid);
+        let mut news = !same;
+        if !same {
+            self.by_uid.insert(owner.object.uid.clone(), key.clone());
+            self.by_network.insert(key.network(), key.clone());
+        }
+        if let Some(before) = before {
+            news |= before.intent != owner.intent;
+            if same {
+                owner.retired = before.retired;
+                owner.failing = before.failing;
+                owner.sent = before.sent.filter(|(sent, done)| !*done && *sent != owner.object.status);
+            } else {
+                self.by_uid.remove(&before.object.uid);
+            }
+            self.unwant(key, before.wanted.difference(&owner.wanted));
+        }
+        for namespace in &owner.wanted {
+            self.by_namespace.entry(namespace.clone()).or_default().insert(key.clone());
+        }
+        if owner.object.deleting {
+            self.going.insert(key.clone());
+        }
+        self.all.insert(key.clone(), owner);
+        news
+    }
+
+    fn remove(&mut self, key: &OwnerKey) -> Option<Owner> {
+        let owner = self.all.remove(key)?;
+        self.by_uid.remove(&owner.object.uid);
+        self.by_network.remove(&key.network());
+        self.going.remove(key);
+        self.unwant(key, owner.wanted.iter());
+        Some(owner)
+    }
+}
+
+impl Manager {
+    pub(crate) fn udn_applied(&mut self, udn: Udn) {
+        let ObjectKey { namespace, name } = udn.key;
+        let Ok(name) = ObjectName::new(name) else { return };
+        let intent = self.checked(&udn.defined.intent);
+        let mut owner = Owner::new(udn.defined, intent, Selects::Own(namespace.clone()));
+        owner.wanted = BTreeSet::from([namespace.clone()]);
+        self.owner_applied(OwnerKey::Udn(namespace, name), owner);
+    }
+
+    pub(crate) fn udn_deleted(&mut self, key: &ObjectKey) {
+        if let Ok(name) = ObjectName::new(key.name.clone()) {
+            self.owner_deleted(&OwnerKey::Udn(key.namespace.clone(), name));
+        }
+    }
+
+    pub(crate) fn cudn_applied(&mut self, cudn: Cudn) {
+        let intent = self.checked(&cudn.defined.intent);
+        // One that cannot be read selects nothing, and the intent says why.
+        let selector = Selector::try_from(cudn.selector.clone()).ok();
+        let selects = Selects::Labels(Box::new(cudn.selector), selector);
+        let mut owner = Owner::new(cudn.defined, intent, selects);
+        self.owners.select(&cudn.name, &mut owner, &mut self.namespaces);
+        self.owner_applied(OwnerKey::Cudn(cudn.name), owner);
+    }
+
+    pub(crate) fn cudn_deleted(&mut self, name: &ObjectName) {
+        let key = OwnerKey::Cudn(name.clone());
+        let labels = self.owners.all.get(&key).and_then(|owner| owner.selects.labels());
+        self.namespaces.select(name, labels, None);
+        self.owner_deleted(&key);
+    }
+
+    /// What the spec means, checked against the cluster.
+    fn checked(&self, intent: &Result<Network, Vec<Problem>>) -> Result<Network, Trouble> {
+        let network = intent.as_ref().map_err(|problems| Trouble::from(&problems[..]))?;
+        let problems = network.problems(&self.config.cluster);
+        if problems.is_empty() { Ok(network.clone()) } else { Err(Trouble::from(&problems[..])) }
+    }
+
+    fn owner_applied(&mut self, key: OwnerKey, owner: Owner) {
+        self.writes.seen(&key.target());
+        if self.owners.insert(&key, owner) {
+            self.dirty.clashes([key.network()]);
+        }
+        self.dirty.reach_network(&key.network());
+        self.dirty.owners([key]);
+    }
+
+    /// The object is gone, and with it its network: it went only after its attachments.
+    fn owner_deleted(&mut self, key: &OwnerKey) {
+        self.writes.seen(&key.target());
+        let Some(owner) = self.owners.remove(key) else { return };
+        self.networks.feed(key);
+        let network = key.network();
+        // Somebody has taken the finalizer away by force: the numbers rest all the same.
+        if owner.retired.is_none() {
+            self.quarantine(&network);
+        }
+        self.unregister(&network);
+        self.numbers.release(&network);
+        self.dirty.clashes([network]);
+        let others = owner.wanted.iter().flat_map(|namespace| self.owners.wanting(namespace));
+        self.dirty.owners(others.cloned());
+    }
+
+    fn regarding_owner(&self, key: &OwnerKey) -> Option<Regarding> {
+        let owner = self.owners.all.get(key)?;
+        let target = key.target();
+        let (api_version, kind) = target.kind.api_version_and_kind();
+        Some(Regarding {
+            api_version,
+            kind,
+            namespace: target.namespace,
+            name: target.name,
+            uid: owner.object.uid.clone(),
+        })
+    }
+}

@@ -1,0 +1,576 @@
+//! Pods: who has which addresses, who waits, and what is written.
+
+mod entry;
+mod pools;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use causeway_alloc::AddressOwner;
+use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole};
+use causeway_record::{Action, Kind, ObjectKey, Part, Pod, Priority, Regarding, Target};
+use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
+use ipnet::IpNet;
+use serde_json::json;
+
+use crate::Manager;
+use crate::keys::{PoolKey, Wait};
+use crate::networks::NetworkState;
+use crate::nodes::{host_ranges, node_of_address};
+use crate::trouble::{ERROR_ALLOCATING_POD, Trouble};
+use entry::{default_entry, network_entry};
+use pools::{Pool, Pools};
+use wanted::{Refusal, Wanted, object_key};
+
+/// All pods.
+#[derive(Debug, Default)]
+pub(crate) struct Pods {
+    all: BTreeMap<ObjectKey, PodState>,
+    pools: Pools,
+    /// Pods by the attachments that they use; pods that have finished use none.
+    users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Pods by what they wait for, the oldest first.
+    waiting: BTreeMap<Wait, BTreeSet<(i64, ObjectKey)>>,
+}
+
+/// A pod, and what it has.
+#[derive(Debug)]
+struct PodState {
+    record: Pod,
+    name: ObjectName,
+    holds: BTreeMap<Attachment, PoolKey>,
+    uses: BTreeSet<ObjectKey>,
+    waits: Option<Wait>,
+    told: Option<String>,
+    primary: Option<Primary>,
+}
+
+/// What a pod has on its primary network, by its annotation alone.
+#[derive(Debug)]
+struct Primary {
+    nad: ObjectKey,
+    addresses: Vec<IpAddr>,
+}
+
+impl Primary {
+    fn of(record: &Pod) -> Option<Self> {
+        let networks = record.networks.as_ref().ok()?.as_ref()?;
+        let (attachment, entry) =
+            networks.0.iter().find(|(_, entry)| entry.role == Some(PodRole::Primary))?;
+        let addresses = entry.ip_addresses.iter().map(IpNet::addr).collect();
+        Some(Self { nad: nad_of(attachment)?, addresses })
+    }
+}
+
+impl PodState {
+    fn new(record: Pod, name: ObjectName) -> Self {
+        let primary = Primary::of(&record);
+        Self { record, name, holds: BTreeMap::new(), uses: BTreeSet::new(), waits: None, told: None, primary }
+    }
+
+    /// The attachments that the pod's annotation names, or that it was given.
+    fn attachments(&self) -> BTreeSet<ObjectKey> {
+        let networks = self.record.networks.iter().flatten();
+        let named = networks.flat_map(|networks| networks.0.keys());
+        named.chain(self.holds.keys()).filter(|_| !self.record.finished).filter_map(nad_of).collect()
+    }
+
+    /// Who holds what the pod has on one of its attachments.
+    fn address_owner(&self, attachment: &Attachment) -> AddressOwner {
+        let (namespace, name) = (self.record.key.namespace.clone(), self.name.clone());
+        match attachment {
+            Attachment::Default => AddressOwner::DefaultPod(namespace, name),
+            Attachment::Nad(nad) => AddressOwner::Pod(namespace, name, nad.clone()),
+        }
+    }
+}
+
+/// What others may know of a pod.
+#[derive(Debug)]
+pub(crate) struct PodAddresses<'a> {
+    /// The pod itself.
+    pub(crate) pod: &'a Pod,
+    /// Its attachment to its primary network, and its addresses there.
+    pub(crate) primary: Option<(&'a ObjectKey, &'a [IpAddr])>,
+}
+
+impl Pods {
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// How many pods wait for something.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.values().map(BTreeSet::len).sum()
+    }
+
+    /// The pods that use an attachment; nothing if none does.
+    pub(crate) fn users(&self, nad: &ObjectKey) -> Option<&BTreeSet<ObjectKey>> {
+        self.users.get(nad)
+    }
+
+    pub(crate) fn addresses(&self, key: &ObjectKey) -> Option<PodAddresses<'_>> {
+        let PodState { record: pod, primary, .. } = self.all.get(key)?;
+        let primary = primary.as_ref().map(|primary| (&primary.nad, &primary.addresses[..]));
+        Some(PodAddresses { pod, primary })
+    }
+
+    /// Pods of a node that wait for anything.
+    pub(crate) fn waiting_on(&self, node: &NodeName) -> impl Iterator<Item = ObjectKey> {
+        let waiting = self.waiting.values().flatten().map(|(_, pod)| pod);
+        let here = |pod: &&ObjectKey| {
+            self.all.get(*pod).is_some_and(|state| state.record.node.as_ref() == Some(node))
+        };
+        waiting.filter(here).cloned()
+    }
+
+    fn waiting_in_pools(&self, network: NetworkId) -> impl Iterator<Item = &ObjectKey> {
+        let first = Wait::Pool(PoolKey { network, node: None });
+        let mine = move |wait: &Wait| matches!(wait, Wait::Pool(key) if key.network == network);
+        let waits = self.waiting.range(first..).take_while(move |(wait, _)| mine(wait));
+        waits.flat_map(|(_, pods)| pods.iter().map(|(_, pod)| pod))
+    }
+
+    /// Pods that wait for an address of a network.
+    pub(crate) fn waiting_for_network(&self, network: NetworkId) -> impl Iterator<Item = ObjectKey> {
+        self.waiting_in_pools(network).cloned()
+    }
+
+    /// How many pods wait for an address of a network, and one of them.
+    pub(crate) fn without_address(&self, network: NetworkId) -> Option<(usize, &ObjectKey)> {
+        let mut pods = self.waiting_in_pools(network);
+        let first = pods.next()?;
+        Some((pods.count() + 1, first))
+    }
+
+    /// A network is gone: there are no addresses of it any more.
+    pub(crate) fn forget_network(&mut self, network: NetworkId, nads: &BTreeSet<ObjectKey>) {
+        self.pools.drop_network(network);
+        nads.iter().for_each(|nad| self.forget_holds(nad));
+    }
+
+    /// What pods have on an attachment is in no pool any more: its network is gone. Should it come back, they take it up anew.
+    pub(crate) fn forget_holds(&mut self, nad: &ObjectKey) {
+        for pod in self.users.get(nad).into_iter().flatten() {
+            if let Some(state) = self.all.get_mut(pod) {
+                state.holds.retain(|attachment, _| nad_of(attachment).as_ref() != Some(nad));
+            }
+        }
+    }
+
+    /// Counts the attachments that a pod uses. The answer is which it uses no longer.
+    fn note_uses(&mut self, key: &ObjectKey) -> Vec<ObjectKey> {
+        let Some(state) = self.all.get_mut(key) else { return Vec::new() };
+        let uses = state.attachments();
+        let before = std::mem::replace(&mut state.uses, uses.clone());
+        for nad in uses.difference(&before) {
+            self.users.entry(nad.clone()).or_default().insert(key.clone());
+        }
+        self.leave(key, before.difference(&uses).cloned().collect())
+    }
+
+    fn leave(&mut self, key: &ObjectKey, nads: Vec<ObjectKey>) -> Vec<ObjectKey> {
+        for nad in &nads {
+            let Some(users) = self.users.get_mut(nad) else { continue };
+            users.remove(key);
+            if users.is_empty() {
+                self.users.remove(nad);
+            }
+        }
+        nads
+    }
+
+    /// The pod's addresses are free, and it uses no attachment any more. The answer is the pools that have more room now, and
+    /// the attachments.
+    fn give_back(&mut self, key: &ObjectKey) -> (Vec<PoolKey>, Vec<ObjectKey>) {
+        let Some(state) = self.all.get_mut(key) else { return (Vec::new(), Vec::new()) };
+        let holds: Vec<(Attachment, PoolKey)> = std::mem::take(&mut state.holds).into_iter().collect();
+        let uses = std::mem::take(&mut state.uses).into_iter().collect();
+        for (attachment, pool) in &holds {
+            self.release(key, attachment, *pool);
+        }
+        (holds.into_iter().map(|(_, pool)| pool).collect(), self.leave(key, uses))
+    }
+
+    fn release(&mut self, key: &ObjectKey, attachment: &Attachment, pool: PoolKey) {
+        let owner = self.all.get(key).map(|state| state.address_owner(attachment));
+        if let (Some(owner), Some(pool)) = (owner, self.pools.get_mut(pool)) {
+            pool.release(&owner);
+        }
+    }
+
+    /// Takes back what a pod has just been given.
+    fn undo(&mut self, key: &ObjectKey, fresh: &[Attachment]) {
+        for attachment in fresh {
+            let held = self.all.get_mut(key).and_then(|state| state.holds.remove(attachment));
+            if let Some(pool) = held {
+                self.release(key, attachment, pool);
+            }
+        }
+    }
+
+    /// The pod waits for this.
+    fn wait(&mut self, key: &ObjectKey, wait: &Wait) {
+        if let Some(state) = self.all.get_mut(key) {
+            state.waits = Some(wait.clone());
+            let place = (state.record.created, key.clone());
+            self.waiting.entry(wait.clone()).or_default().insert(place);
+        }
+    }
+
+    /// The pod waits no longer; the answer is what it has waited for.
+    fn stop_waiting(&mut self, key: &ObjectKey) -> Option<Wait> {
+        let state = self.all.get_mut(key)?;
+        let wait = state.waits.take()?;
+        let place = (state.record.created, key.clone());
+        if let Some(pods) = self.waiting.get_mut(&wait) {
+            pods.remove(&place);
+            if pods.is_empty() {
+                self.waiting.remove(&wait);
+            }
+        }
+        Some(wait)
+    }
+
+    /// As many as there are places: many may wait.
+    fn next_for(&mut self, key: PoolKey) -> Vec<ObjectKey> {
+        let free = self.pools.get_mut(key).map_or(0, |pool| pool.free());
+        let pods = self.waiting.get(&Wait::Pool(key)).into_iter().flatten().take(free);
+        pods.map(|(_, pod)| pod.clone()).collect()
+    }
+
+    /// All pods, the oldest first.
+    fn by_age(&self) -> Vec<ObjectKey> {
+        let mut pods: Vec<(i64, &ObjectKey)> =
+            self.all.iter().map(|(key, pod)| (pod.record.created, key)).collect();
+        pods.sort();
+        pods.into_iter().map(|(_, key)| key.clone()).collect()
+    }
+
+    /// Whether the pod's trouble is news; it counts as told then.
+    fn tell(&mut self, key: &ObjectKey, trouble: &Trouble) -> Option<Regarding> {
+        let state = self.all.get_mut(key).filter(|state| state.told.as_ref() != Some(&trouble.message))?;
+        state.told = Some(trouble.message.clone());
+        Some(Regarding {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+            namespace: Some(key.namespace.to_string()),
+            name: key.name.clone(),
+            uid: state.record.uid.clone(),
+        })
+    }
+}
+
+impl Manager {
+    pub(crate) fn pod_applied(&mut self, mut record: Pod) {
+        // Policies are the zones'.
+        record.labels.clear();
+        let key = record.key.clone();
+        let Ok(name) = ObjectName::new(key.name.clone()) else { return };
+        // Most events of a pod are about what nobody here reads.
+        if self.pods.all.get(&key).is_some_and(|state| state.record == record) {
+            return;
+        }
+        self.writes.seen(&pod_target(&key));
+        match self.pods.all.get_mut(&key) {
+            Some(state) if state.record.uid == record.uid => {
+                (state.primary, state.record) = (Primary::of(&record), record);
+            }
+            other => {
+                if other.is_some() {
+                    self.pod_deleted(&key);
+                }
+                self.pods.all.insert(key.clone(), PodState::new(record, name));
+            }
+        }
+        self.note_uses(&key);
+        self.dirty.endpoint_slices(self.mirrors.of_pod(&key));
+        self.dirty.pods([key]);
+    }
+
+    pub(crate) fn pod_deleted(&mut self, key: &ObjectKey) {
+        self.writes.seen(&pod_target(key));
+        self.give_back(key);
+        self.stop_waiting(key);
+        self.pods.all.remove(key);
+        self.dirty.endpoint_slices(self.mirrors.of_pod(key));
+    }
+
+    fn give_back(&mut self, key: &ObjectKey) {
+        let (pools, nads) = self.pods.give_back(key);
+        for pool in pools {
+            let next = self.pods.next_for(pool);
+            self.dirty.pods(next);
+        }
+        nads.iter().for_each(|nad| self.unused(nad));
+    }
+
+    fn note_uses(&mut self, key: &ObjectKey) {
+        let left = self.pods.note_uses(key);
+        left.iter().for_each(|nad| self.unused(nad));
+    }
+
+    /// One user fewer matters only where somebody waits for the last one to go.
+    fn unused(&mut self, nad: &ObjectKey) {
+        let Some(record) = self.attachments.get(nad) else { return };
+        match self.attachments.owner(nad, &self.owners) {
+            None => self.dirty.nads([nad.clone()]),
+            Some(owner) if record.deleting || self.owners.lets_go_of(owner, &nad.namespace) => {
+                self.dirty.nads([nad.clone()]);
+                self.dirty.owners_in([owner.clone()], &nad.namespace);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// All addresses in use are taken up before the first new one is given out, the oldest pods first.
+    pub(crate) fn start_pods(&mut self) {
+        let pods = self.pods.by_age();
+        for pod in &pods {
+            if self.pods.all.get(pod).is_some_and(|state| !state.record.finished) {
+                // Whoever cannot keep an address is told when it is settled.
+                let _told_later = self.adopt(pod);
+            }
+        }
+        pods.iter().for_each(|pod| self.settle_pod(pod));
+    }
+
+    /// Pods that use an attachment which has become a network take up what they have there, the oldest first, and
+    /// before anybody gets something new.
+    pub(crate) fn adopt_users(&mut self, nad: &ObjectKey) {
+        let users = self.pods.users.get(nad).into_iter().flatten();
+        let mut by_age: Vec<(i64, ObjectKey)> =
+            users.filter_map(|pod| Some((self.pods.all.get(pod)?.record.created, pod.clone()))).collect();
+        by_age.sort();
+        for (_, pod) in by_age {
+            // Whoever cannot keep an address is told when it is settled.
+            let _told_later = self.adopt(&pod);
+            self.dirty.pods([pod]);
+        }
+    }
+
+    /// Takes up what the pod's annotation says, and gives nothing new.
+    fn adopt(&mut self, key: &ObjectKey) -> Result<PodNetworks, Refusal> {
+        let Some(state) = self.pods.all.get(key) else { return Ok(PodNetworks::default()) };
+        let current = state.record.networks.clone();
+        let current = current
+            .map_err(|error| Refusal::told(Trouble::new("InvalidAnnotation", error), None))?
+            .unwrap_or_default();
+        for (attachment, entry) in &current.0 {
+            if self.pods.all.get(key).is_some_and(|state| state.holds.contains_key(attachment)) {
+                continue;
+            }
+            let network = match nad_of(attachment) {
+                None => None,
+                Some(nad) => match self.attachments.network_of(&nad) {
+                    Some(network) => Some(network.clone()),
+                    None => continue,
+                },
+            };
+            // By the address, not by the node: a node that is gone, or came back with another id, changes nothing.
+            let Some(id) = self.place_of(network.as_ref(), entry) else { continue };
+            let Ok(pool_key) = self.pool_at(network.as_ref(), id) else { continue };
+            self.adopt_entry(key, attachment, entry, pool_key)?;
+        }
+        Ok(current)
+    }
+
+    fn adopt_entry(
+        &mut self,
+        key: &ObjectKey,
+        attachment: &Attachment,
+        entry: &PodNetwork,
+        pool_key: PoolKey,
+    ) -> Result<(), Refusal> {
+        let Some(state) = self.pods.all.get(key) else { return Ok(()) };
+        let owner = state.address_owner(attachment);
+        let Some(pool) = self.pods.pools.get_mut(pool_key) else { return Ok(()) };
+        if let Err(error) = pool.adopt(&owner, entry) {
+            let network = self.network_text(pool_key.network);
+            let message = format!("pod {key} cannot keep its address on {network}: {error}; delete the pod");
+            return Err(Refusal::told(Trouble::new("AddressConflict", message), None));
+        }
+        if let Some(state) = self.pods.all.get_mut(key) {
+            state.holds.insert(attachment.clone(), pool_key);
+        }
+        Ok(())
+    }
+
+    /// The number of the node's part that an entry's addresses are in; any will do for a network without parts.
+    fn place_of(&self, network: Option<&NetworkName>, entry: &PodNetwork) -> Option<NodeId> {
+        let subnets = match network.and_then(|network| self.networks.get(network)) {
+            None => &self.config.default_subnets,
+            Some(state) if state.parts().is_some() => &state.intent().subnets,
+            Some(_) => return Some(NodeId::FIRST),
+        };
+        node_of_address(&host_ranges(subnets), entry.ip_addresses.first()?.addr())
+    }
+
+    /// The pool that a pod on the node draws from, made if it is not there.
+    fn pool(&mut self, network: Option<&NetworkName>, node: &NodeName) -> Result<PoolKey, Refusal> {
+        let wait = || Refusal::silent(Wait::Node(node.clone()));
+        let id = self.nodes.id_of(node).ok_or_else(wait)?;
+        self.pool_at(network, id).map_err(|(key, error)| {
+            let message = format!("{}: {error}", self.network_text(key.network));
+            // Of the default network, another id of the node is the way out; of others, another subnet is too.
+            let wait = if network.is_some() { Wait::Pool(key) } else { Wait::Node(node.clone()) };
+            Refusal::told(Trouble::new("NoSubnet", message), Some(wait))
+        })
+    }
+
+    fn pool_at(
+        &mut self,
+        network: Option<&NetworkName>,
+        node: NodeId,
+    ) -> Result<PoolKey, (PoolKey, causeway_alloc::Error)> {
+        let state = network.and_then(|network| self.networks.get(network));
+        let id = state.map_or(NetworkId::DEFAULT, NetworkState::id);
+        let parts = match state {
+            None => Some(self.nodes.parts()),
+            Some(state) => state.parts(),
+        };
+        let key = PoolKey { network: id, node: parts.map(|_| node) };
+        let make = || match (parts, state) {
+            (None, Some(state)) => Pool::of_network(state.intent()),
+            (parts, _) => Pool::of_node(&parts.map(|parts| parts.of(node)).transpose()?.unwrap_or_default()),
+        };
+        match self.pods.pools.entry(key, make) {
+            Ok(_) => Ok(key),
+            Err(error) => Err((key, error)),
+        }
+    }
+
+    /// Gives the pod what it lacks and writes it, or says why not.
+    pub(crate) fn settle_pod(&mut self, key: &ObjectKey) {
+        let Some(state) = self.pods.all.get(key) else { return };
+        self.dirty.pod_done(key);
+        if state.record.finished {
+            self.give_back(key);
+            return self.stop_waiting(key);
+        }
+        if state.record.host_network || state.record.node.is_none() {
+            return;
+        }
+        let settled = self.adopt(key).and_then(|current| self.complete(key, current));
+        self.stop_waiting(key);
+        match settled {
+            Ok(networks) => self.write_networks(key, &networks),
+            Err(refusal) => self.refuse(key, refusal),
+        }
+    }
+
+    /// All attachments that the pod is to have, those that it has as they are.
+    fn complete(&mut self, key: &ObjectKey, mut current: PodNetworks) -> Result<PodNetworks, Refusal> {
+        let Some(PodState { record, .. }) = self.pods.all.get(key) else { return Ok(current) };
+        if record.deleting {
+            return Ok(current);
+        }
+        let Some(node) = record.node.clone() else { return Ok(current) };
+        let wanted = self.wanted_of(record, &current)?;
+        let mut fresh = Vec::new();
+        for wanted in wanted {
+            if current.0.contains_key(&wanted.attachment) {
+                continue;
+            }
+            match self.give(key, &wanted, &node) {
+                Ok(entry) => {
+                    fresh.push(wanted.attachment.clone());
+                    current.0.insert(wanted.attachment, entry);
+                }
+                Err(refusal) => {
+                    self.pods.undo(key, &fresh);
+                    self.note_uses(key);
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(current)
+    }
+
+    fn give(&mut self, key: &ObjectKey, wanted: &Wanted, node: &NodeName) -> Result<PodNetwork, Refusal> {
+        let pool_key = self.pool(wanted.network.as_ref(), node)?;
+        let text = self.network_text(pool_key.network);
+        let pool = self.pods.pools.get_mut(pool_key);
+        let (Some(state), Some(pool)) = (self.pods.all.get_mut(key), pool) else {
+            return Err(Refusal::silent(Wait::Node(node.clone())));
+        };
+        let identity = Mac::from_identity(&state.record.uid, &wanted.attachment.to_string());
+        let owner = state.address_owner(&wanted.attachment);
+        let given = pool.give(&owner, &wanted.asked, identity).map_err(|error| {
+            let trouble = Trouble::new("NoAddress", format!("{text}: {error}"));
+            Refusal::told(trouble, Some(Wait::Pool(pool_key)))
+        })?;
+        state.holds.insert(wanted.attachment.clone(), pool_key);
+        self.note_uses(key);
+        let cluster = &self.config.cluster;
+        let network = wanted.network.as_ref().and_then(|network| self.networks.get(network));
+        Ok(match network {
+            None => default_entry(cluster, given, wanted.role),
+            Some(network) => network_entry(cluster, network.intent(), given),
+        })
+    }
+
+    /// One patch for all networks of the pod, and only for this very pod.
+    fn write_networks(&mut self, key: &ObjectKey, networks: &PodNetworks) {
+        let Some(state) = self.pods.all.get_mut(key) else { return };
+        state.told = None;
+        // An annotation that says the same in other words is left alone.
+        let there = state.record.networks.as_ref().is_ok_and(|there| there.as_ref() == Some(networks));
+        if networks.0.is_empty() || there || state.record.deleting {
+            return;
+        }
+        let annotations = json!({PodNetworks::KEY: networks.text()});
+        let body = json!({"metadata": {"uid": state.record.uid, "annotations": annotations}});
+        let action = Action::Merge { subresource: Some("status"), body };
+        self.writes.ask(pod_target(key), Part::Networks, Priority::Pod, action);
+    }
+
+    fn refuse(&mut self, key: &ObjectKey, refusal: Refusal) {
+        if let Some(wait) = refusal.wait {
+            self.pods.wait(key, &wait);
+            self.pool_waits(&wait);
+        }
+        let Some(trouble) = refusal.trouble else { return };
+        if let Some(regarding) = self.pods.tell(key, &trouble) {
+            self.writes.warn(regarding, ERROR_ALLOCATING_POD, trouble.message);
+        }
+    }
+
+    fn stop_waiting(&mut self, key: &ObjectKey) {
+        if let Some(wait) = self.pods.stop_waiting(key) {
+            self.pool_waits(&wait);
+        }
+    }
+
+    /// Who waits for an address shows in the network's status.
+    fn pool_waits(&mut self, wait: &Wait) {
+        let Wait::Pool(key) = wait else { return };
+        let network = self.networks.with_id(key.network);
+        self.dirty.statuses(network.and_then(NetworkState::owner).cloned());
+    }
+
+    /// Everybody who waits for this is tried again.
+    pub(crate) fn wake(&mut self, wait: &Wait) {
+        let pods = self.pods.waiting.get(wait).into_iter().flatten();
+        self.dirty.pods(pods.map(|(_, pod)| pod.clone()));
+    }
+
+    fn network_text(&self, id: NetworkId) -> String {
+        match self.networks.with_id(id) {
+            Some(network) => format!("network {}", network.intent().name),
+            None => "the default network".to_owned(),
+        }
+    }
+}
+
+fn nad_of(attachment: &Attachment) -> Option<ObjectKey> {
+    match attachment {
+        Attachment::Default => None,
+        Attachment::Nad(key) => object_key(key),
+    }
+}
+
+fn pod_target(key: &ObjectKey) -> Target {
+    Target { kind: Kind::Pod, namespace: Some(key.namespace.to_string()), name: key.name.clone() }
+}

@@ -1,0 +1,94 @@
+//! What is to be done: writes that are under way, so that none is asked for twice, and what is said in events.
+
+use std::collections::BTreeMap;
+
+use causeway_record::{Action, EventNote, Outcome, Part, Priority, Regarding, Request, Target};
+
+use crate::Output;
+
+/// Who applies what the manager applies.
+pub(crate) const FIELD_MANAGER: &str = "causeway-cluster-manager";
+
+/// Writes under way, and everything that the next answer of the manager holds.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    pending: BTreeMap<(Target, Part), Pending>,
+    tokens: u64,
+    out: Vec<Output>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    action: Action,
+    token: u64,
+}
+
+impl Writes {
+    /// Asks for a write, unless exactly this one is under way; the answer is its token.
+    pub(crate) fn ask(&mut self, target: Target, part: Part, priority: Priority, action: Action) -> u64 {
+        let key = (target.clone(), part);
+        if let Some(pending) = self.pending.get(&key).filter(|pending| pending.action == action) {
+            return pending.token;
+        }
+        self.tokens += 1;
+        let token = self.tokens;
+        self.pending.insert(key, Pending { action: action.clone(), token });
+        self.out.push(Output::Write(Request { target, part, priority, action, token }));
+        token
+    }
+
+    /// Takes back what was asked for of an object's part, if it still waits.
+    pub(crate) fn withdraw(&mut self, target: &Target, part: Part) {
+        if self.pending.remove(&(target.clone(), part)).is_some() {
+            self.out.push(Output::Withdraw { target: target.clone(), part });
+        }
+    }
+
+    /// Whether the creation of an object is under way.
+    pub(crate) fn is_creating(&self, target: &Target, part: Part) -> bool {
+        let pending = self.pending.get(&(target.clone(), part));
+        matches!(pending, Some(Pending { action: Action::Create(_), .. }))
+    }
+
+    /// What is under way for objects in a namespace.
+    pub(crate) fn of_namespace(&self, namespace: &str) -> Vec<(Target, Part)> {
+        let here = |target: &Target| target.namespace.as_deref() == Some(namespace);
+        self.pending.keys().filter(|(target, _)| here(target)).cloned().collect()
+    }
+
+    /// News of an object: whatever was asked for is compared with it anew.
+    pub(crate) fn seen(&mut self, target: &Target) {
+        let parts: Vec<_> = self
+            .pending
+            .range((target.clone(), Part::FIRST)..)
+            .map(|(key, _)| key.clone())
+            .take_while(|(other, _)| other == target)
+            .collect();
+        for key in parts {
+            self.pending.remove(&key);
+        }
+    }
+
+    /// A write was refused and is not tried again: whatever is in the way shows in the next event of the object.
+    pub(crate) fn refused(&mut self, outcome: &Outcome) {
+        let key = (outcome.target.clone(), outcome.part);
+        if self.pending.get(&key).is_some_and(|pending| pending.token == outcome.token) {
+            self.pending.remove(&key);
+        }
+    }
+
+    /// Warns about an object, in an event.
+    pub(crate) fn warn(&mut self, regarding: Regarding, reason: &str, message: String) {
+        self.say(EventNote { regarding, warning: true, reason: reason.into(), message });
+    }
+
+    /// Says something about an object, in an event.
+    pub(crate) fn say(&mut self, note: EventNote) {
+        self.out.push(Output::Event(note));
+    }
+
+    /// Everything that was asked for and said since the last time.
+    pub(crate) fn take(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.out)
+    }
+}

@@ -1,0 +1,183 @@
+//! What zones say of themselves, in their reports: which connections they have rendered, what they could not do, and up to
+//! which epoch freed numbers are gone from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_alloc::Epoch;
+use causeway_record::{Event, RenderedHash, ZoneReport};
+use causeway_types::{ConnectName, NetworkName, NodeName};
+
+use crate::Manager;
+
+/// The last report of each zone.
+#[derive(Debug, Default)]
+pub(crate) struct ZoneReports {
+    reports: BTreeMap<NodeName, ZoneReport>,
+    /// Zones that could not do something for a network: few, and asked for by network.
+    failing: BTreeMap<NetworkName, BTreeSet<NodeName>>,
+    /// Since when the reports are known to be complete; before that nobody is silent.
+    listed_since: Option<i64>,
+    /// Since when a node is there and heard of.
+    live_since: BTreeMap<NodeName, i64>,
+    /// How many entries of reports have been compared so far: the work that reports make.
+    compared: usize,
+}
+
+/// Whom a new report concerns.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub(crate) struct News {
+    connects: BTreeSet<ConnectName>,
+    networks: BTreeSet<NetworkName>,
+    epoch: bool,
+}
+
+impl ZoneReports {
+    /// Takes a report, or the lack of one.
+    fn set(&mut self, node: &NodeName, report: Option<ZoneReport>) -> News {
+        let none = || ZoneReport::none(node.clone());
+        let before = self.reports.remove(node);
+        let epoch = before.as_ref().map(|before| before.epoch) != report.as_ref().map(|report| report.epoch);
+        let (old, new) = (before.unwrap_or_else(none), report.clone().unwrap_or_else(none));
+        let mut connects = self.differing(&old.rendered, &new.rendered);
+        connects.extend(self.differing(&old.connects, &new.connects));
+        let networks = self.differing(&old.networks, &new.networks);
+        for network in &networks {
+            let nodes = self.failing.entry(network.clone()).or_default();
+            match new.networks.contains_key(network) {
+                true => drop(nodes.insert(node.clone())),
+                false => drop(nodes.remove(node)),
+            }
+            if nodes.is_empty() {
+                self.failing.remove(network);
+            }
+        }
+        self.reports.extend(report.map(|report| (node.clone(), report)));
+        News { connects, networks, epoch }
+    }
+
+    /// The keys under which two maps differ. Only the two reports of one zone are looked at, however many connections there
+    /// are.
+    fn differing<K: Clone + Ord, V: PartialEq>(
+        &mut self,
+        old: &BTreeMap<K, V>,
+        new: &BTreeMap<K, V>,
+    ) -> BTreeSet<K> {
+        self.compared += old.len() + new.len();
+        let gone = old.keys().filter(|key| !new.contains_key(*key));
+        let changed = new.iter().filter(|(key, value)| old.get(*key) != Some(*value)).map(|(key, _)| key);
+        gone.chain(changed).cloned().collect()
+    }
+
+    /// A node is there and heard of, or is not.
+    pub(crate) fn set_live(&mut self, node: &NodeName, live: bool, now_ms: i64) {
+        if live {
+            self.live_since.entry(node.clone()).or_insert(now_ms);
+        } else {
+            self.live_since.remove(node);
+        }
+    }
+
+    /// Whether the reports are known to be complete.
+    pub(crate) fn are_listed(&self) -> bool {
+        self.listed_since.is_some()
+    }
+
+    /// Since when a zone could have said something.
+    pub(crate) fn heard_since(&self, node: &NodeName) -> Option<i64> {
+        Some((*self.live_since.get(node)?).max(self.listed_since?))
+    }
+
+    /// What a zone has rendered of a connection.
+    pub(crate) fn rendered(&self, connect: &ConnectName, node: &NodeName) -> Option<RenderedHash> {
+        self.reports.get(node)?.rendered.get(connect).copied()
+    }
+
+    /// What a zone could not do for a connection.
+    pub(crate) fn failure(&self, connect: &ConnectName, node: &NodeName) -> Option<&String> {
+        self.reports.get(node)?.connects.get(connect)
+    }
+
+    /// What zones could not do for a network.
+    pub(crate) fn failures(&self, network: &NetworkName) -> impl Iterator<Item = (&NodeName, &String)> {
+        let nodes = self.failing.get(network).into_iter().flatten();
+        nodes.filter_map(|node| Some((node, self.reports.get(node)?.networks.get(network)?)))
+    }
+
+    /// Up to which epoch all of these nodes' zones have cleared freed numbers.
+    pub(crate) fn cleared<'a>(&self, nodes: impl Iterator<Item = &'a NodeName>) -> Epoch {
+        Epoch::cleared(nodes.map(|node| self.reports.get(node).map(|report| Epoch(report.epoch))))
+    }
+}
+
+impl Manager {
+    /// Once all reports are known, a zone that says nothing is silent.
+    pub(crate) fn listen_to_reports(&mut self, event: &Event<ZoneReport, NodeName>) {
+        if matches!(event, Event::Synced) && self.zone_reports.listed_since.is_none() {
+            self.zone_reports.listed_since = Some(self.now_ms);
+            self.all_connect_statuses();
+        }
+    }
+
+    pub(crate) fn report_applied(&mut self, report: ZoneReport) {
+        let node = report.node.clone();
+        if self.take_report(&node, Some(report)) {
+            self.expire_numbers();
+        }
+    }
+
+    pub(crate) fn report_deleted(&mut self, node: &NodeName) {
+        self.take_report(node, None);
+    }
+
+    /// Whether the zone has cleared other numbers than before.
+    fn take_report(&mut self, node: &NodeName, report: Option<ZoneReport>) -> bool {
+        let news = self.zone_reports.set(node, report);
+        self.dirty.connect_statuses(news.connects);
+        let owners = news.networks.iter().filter_map(|name| self.networks.get(name)?.owner().cloned());
+        self.dirty.statuses(owners);
+        news.epoch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> NodeName {
+        name.parse().unwrap()
+    }
+
+    fn report(zone: &str, connects: &[(&str, &str)]) -> ZoneReport {
+        let rendered =
+            connects.iter().map(|(name, hash)| (name.parse().unwrap(), RenderedHash::new(hash).unwrap()));
+        ZoneReport { rendered: rendered.collect(), ..ZoneReport::none(node(zone)) }
+    }
+
+    #[test]
+    fn only_what_differs_is_news() {
+        let mut reports = ZoneReports::default();
+        let names = |news: News| news.connects.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            names(reports.set(&node("n1"), Some(report("n1", &[("a", "1"), ("b", "1")])))),
+            ["a", "b"]
+        );
+        assert_eq!(
+            names(reports.set(&node("n1"), Some(report("n1", &[("a", "1"), ("b", "2"), ("c", "1")])))),
+            ["b", "c"]
+        );
+        assert_eq!(names(reports.set(&node("n1"), None)), ["a", "b", "c"]);
+    }
+
+    /// The report of a zone costs what it says, not what all zones have said.
+    #[test]
+    fn a_report_costs_what_it_says() {
+        let mut reports = ZoneReports::default();
+        let many: Vec<String> = (0..5000).map(|number| format!("c{number}")).collect();
+        let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "1")).collect();
+        reports.set(&node("n1"), Some(report("n1", &many)));
+        let before = reports.compared;
+        reports.set(&node("n2"), Some(report("n2", &[("c7", "1")])));
+        reports.set(&node("n2"), Some(report("n2", &[("c7", "2")])));
+        assert_eq!(reports.compared - before, 3);
+    }
+}
