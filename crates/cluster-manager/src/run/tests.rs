@@ -20,11 +20,11 @@ const TIMES: Times = Times {
     time_out: Duration::from_secs(1),
 };
 
-fn client(server: &ApiServer) -> Client {
+fn client_config(server: &ApiServer) -> kube::Config {
     let mut config = kube::Config::new(format!("https://127.0.0.1:{}", server.port()).parse().unwrap());
     config.accept_invalid_certs = true;
     config.auth_info = serde_json::from_value(json!({"token": server.token()})).unwrap();
-    Client::try_from(config).unwrap()
+    config
 }
 
 fn config() -> Config {
@@ -87,11 +87,16 @@ struct Running {
 fn start(server: &ApiServer, step: fn(&mut Manager, Input) -> Vec<Output>) -> Running {
     let (end, ended) = oneshot::channel::<()>();
     let options = Options { identity: "me".into(), leader_elect: true, metrics: None };
-    let pace = Pace { times: TIMES, step };
-    let client = client(server);
-    let task = tokio::spawn(async move {
-        let end = async { drop(ended.await) };
-        run_at(pace, config(), client, options, end).await
+    let (pace, reach) = (Pace { times: TIMES, step }, client_config(server));
+    // One thread, as the command has.
+    let task = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let ended = runtime.block_on(async {
+            let client = Client::try_from(reach).unwrap();
+            run_at(pace, config(), client, options, async { drop(ended.await) }).await
+        });
+        runtime.shutdown_background();
+        ended
     });
     Running { task, _end: end }
 }
