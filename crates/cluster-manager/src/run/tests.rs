@@ -79,6 +79,15 @@ fn slow(_: &mut Manager, input: Input) -> Vec<Output> {
     vec![count(AFTER)]
 }
 
+/// A test that fails lets the step end: its thread is waited for.
+struct LetGo;
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        ENOUGH.store(true, Ordering::SeqCst);
+    }
+}
+
 struct Running {
     task: tokio::task::JoinHandle<Result<(), Error>>,
     _end: oneshot::Sender<()>,
@@ -155,6 +164,7 @@ async fn a_server_that_stops(server: &ApiServer) {
 async fn a_step_that_takes_long(server: &ApiServer) {
     server.kubectl(&["delete", "lease", LEASE_NAME]).text();
     let renewed = || get(server, "lease", LEASE_NAME)["spec"]["renewTime"].as_str().unwrap().to_owned();
+    let let_go = LetGo;
     let running = start(server, slow);
     until("the step has begun", || SLOW.load(Ordering::SeqCst)).await;
     let begun = (Instant::now(), renewed());
@@ -165,7 +175,7 @@ async fn a_step_that_takes_long(server: &ApiServer) {
     let ended = lost(running).await;
     assert!(ended.starts_with("leadership is lost: the lease"), "{ended}");
     server.thaw();
-    ENOUGH.store(true, Ordering::SeqCst);
+    drop(let_go);
     until("the server answers", || server.kubectl(&["get", "--raw", "/readyz"]).ok).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_ne!(number(server), AFTER);
