@@ -15,12 +15,15 @@ use causeway_zone::{Active, Change, Here, Rendering, Zone};
 /// The bridge that ovn-controller keeps.
 pub const INTEGRATION_BRIDGE: &str = "br-int";
 
+/// An owner and what it shall have, or why that is not known.
+pub type Owned = (Owner, Result<Vec<Item>, String>);
+
 /// A feature of the host's plan.
 pub struct HostRoom {
     /// What people call it.
     pub name: &'static str,
     /// What shall be there, owner by owner. An owner of whom something is not known says why: what is there of it stays.
-    pub items: fn(&Zone, Here<'_>) -> Vec<(Owner, Result<Vec<Item>, String>)>,
+    pub items: fn(&Zone, Here<'_>) -> Vec<Owned>,
     /// Whether something of it may differ after a change.
     pub follows: fn(&Change) -> bool,
 }

@@ -58,6 +58,28 @@ pub enum Change {
     Place(ConnectName),
 }
 
+impl Change {
+    /// Whether connections may be rendered otherwise after it, or by others.
+    pub fn concerns_connections(&self) -> bool {
+        match self {
+            Self::Everything
+            | Self::Node(_)
+            | Self::Network(_)
+            | Self::Use { .. }
+            | Self::Offers(_)
+            | Self::Grants(_)
+            | Self::Connect(_)
+            | Self::Member { .. }
+            | Self::Place(_) => true,
+            Self::Namespace(_)
+            | Self::Pod { .. }
+            | Self::Local(_)
+            | Self::Service(_)
+            | Self::Endpoints { .. } => false,
+        }
+    }
+}
+
 /// All changes of an event, each once.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Changes(BTreeSet<Change>);

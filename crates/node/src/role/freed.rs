@@ -4,10 +4,17 @@
 use std::collections::BTreeSet;
 
 use causeway_alloc::Reuse;
+use causeway_ovn::Str;
+use causeway_ovsdb_client::ovsdb::Replica;
 use causeway_record::FreedNumbers;
-use causeway_types::ConnectName;
-use causeway_zone::{ConnectInfo, Connecting, Place, Zone};
+use causeway_types::{ConnectName, DatapathKey, NetworkId};
+use causeway_zone::{ConnectInfo, Connecting, Place, Subject, Zone};
 use tracing::warn;
+
+use super::trouble::Trouble;
+
+/// The option by which switches and routers ask for the number that all zones know them by.
+const REQUESTED_KEY: &str = "requested-tnl-key";
 
 /// The record as the cluster manager has written it; nothing while it cannot be read.
 pub(super) fn read(record: FreedNumbers) -> Option<Reuse> {
@@ -23,6 +30,8 @@ pub(super) struct InUse {
     tunnel_keys: BTreeSet<u32>,
     /// Blocks and slices of connections.
     places: BTreeSet<(ConnectName, u32, Option<u32>)>,
+    /// Connections of which something is not as planned: their rows may be in any place that they ever had.
+    uncertain: BTreeSet<ConnectName>,
 }
 
 impl InUse {
@@ -30,12 +39,41 @@ impl InUse {
         let network_ids = zone.rendered().map(|network| network.id.get()).collect();
         let mut all = InUse { network_ids, ..InUse::default() };
         for name in zone.connects() {
-            // What cannot be read is held, and where something is held nothing is said to be gone.
-            if let Some(Connecting::Settled(info)) = zone.connecting(name) {
-                all.add(info);
+            match zone.connecting(name) {
+                Some(Connecting::Settled(info)) => all.add(info),
+                Some(Connecting::Broken(_)) => drop(all.uncertain.insert(name.clone())),
+                Some(Connecting::Unsettled) | None => {}
             }
         }
         all
+    }
+
+    /// Numbers that rows here have, planned or not: what could not be deleted still has them.
+    pub(super) fn add_rows(&mut self, replica: &Replica) {
+        for (table, column) in [("Logical_Switch", "other_config"), ("Logical_Router", "options")] {
+            let rows = replica.table(table).into_iter().flat_map(|table| replica.rows(table));
+            let keys = rows.filter_map(|row| row.get(column)?.get(REQUESTED_KEY)?.parse::<u32>().ok());
+            self.tunnel_keys.extend(keys);
+        }
+    }
+
+    /// A slice that is held, fails or waits may keep a connection's rows where they were; one without rows keeps nothing.
+    pub(super) fn add_troubled(&mut self, replica: &Replica, troubles: &[Trouble]) {
+        for trouble in troubles.iter().filter(|trouble| has_rows(replica, &trouble.slice)) {
+            self.uncertain.extend(trouble.blame.iter().filter_map(|subject| match subject {
+                Subject::Connect(connect) => Some(connect.clone()),
+                _ => None,
+            }));
+        }
+    }
+
+    fn has_network(&self, id: u32) -> bool {
+        let key = NetworkId::new(id).ok().map(|id| DatapathKey::of_network(id).get());
+        self.network_ids.contains(&id) || key.is_some_and(|key| self.tunnel_keys.contains(&key))
+    }
+
+    fn has_place(&self, connect: &ConnectName, index: u32, slice: Option<u32>) -> bool {
+        self.uncertain.contains(connect) || self.places.contains(&(connect.clone(), index, slice))
     }
 
     fn add(&mut self, connect: &ConnectInfo) {
@@ -45,13 +83,19 @@ impl InUse {
     }
 }
 
-/// Up to which epoch all listed numbers are gone, where these are still in use and everything that is planned is done.
+fn has_rows(replica: &Replica, slice: &str) -> bool {
+    let here =
+        |path: &Str| if slice.ends_with(':') { path.starts_with(slice) } else { path.as_str() == slice };
+    replica.tables().any(|table| replica.range(table, slice).next().is_some_and(|(path, _)| here(path)))
+}
+
+/// Up to which epoch all listed numbers are gone, where these are still in use.
 pub(super) fn cleared(record: &Reuse, in_use: &InUse) -> i64 {
-    let networks = record.network_ids.quarantined.iter().filter(|(id, _)| in_use.network_ids.contains(id));
+    let networks = record.network_ids.quarantined.iter().filter(|(id, _)| in_use.has_network(**id));
     let keys = record.tunnel_keys.quarantined.iter().filter(|(key, _)| in_use.tunnel_keys.contains(key));
     let places = record.connects.iter().flat_map(|(name, connect)| {
         let held = connect.quarantined.iter();
-        let in_use = |(index, slice, _): &&_| in_use.places.contains(&(name.clone(), *index, *slice));
+        let in_use = |(index, slice, _): &&_| in_use.has_place(name, *index, *slice);
         held.filter(in_use).map(|(.., epoch)| epoch)
     });
     let held = networks.chain(keys).map(|(_, epoch)| epoch).chain(places);
@@ -90,5 +134,23 @@ mod tests {
         assert_eq!(cleared(&record, &in_use(&[16_715_780], &[])), 4);
         assert_eq!(cleared(&record, &in_use(&[16_715_780], &[(3, None)])), 3);
         assert_eq!(cleared(&record, &in_use(&[], &[(4, Some(2))])), 1);
+    }
+
+    /// A freed number is confirmed by itself: whatever is held elsewhere, only who may still have it holds it back.
+    #[test]
+    fn numbers_are_gone_one_by_one() {
+        let ids = IdRecord { cursor: 9, quarantined: [(4, Epoch(2)), (7, Epoch(5))].into() };
+        let main: ConnectName = "main".parse().unwrap();
+        let places = ConnectRecord { quarantined: vec![(3, None, Epoch(4))] };
+        let connects = [(main.clone(), places)].into();
+        let record = Reuse { epoch: Epoch(6), network_ids: ids, connects, ..Reuse::default() };
+        let row_of = |id: u32| DatapathKey::of_network(NetworkId::new(id).unwrap()).get();
+        assert_eq!(cleared(&record, &InUse::default()), 6);
+        let undeleted = InUse { tunnel_keys: [row_of(7)].into(), ..InUse::default() };
+        assert_eq!(cleared(&record, &undeleted), 4, "a row that could not be deleted has number 7");
+        let other = InUse { uncertain: ["other".parse().unwrap()].into(), ..InUse::default() };
+        assert_eq!(cleared(&record, &other), 6, "another connection's trouble is not its own");
+        let own = InUse { uncertain: [main].into(), ..InUse::default() };
+        assert_eq!(cleared(&record, &own), 3);
     }
 }

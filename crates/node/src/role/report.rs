@@ -96,7 +96,12 @@ mod tests {
         let of = |slice: &str| {
             let zone = zone();
             let blame = causeway_plan::northbound(&zone).blame(slice);
-            let trouble = Trouble { blame, reason: "DatabaseRefused", message: format!("{slice} no") };
+            let trouble = Trouble {
+                slice: slice.into(),
+                blame,
+                reason: "DatabaseRefused",
+                message: format!("{slice} no"),
+            };
             let report = report(&zone, &[trouble], 0, &Rendered::default());
             let told = report.failures.into_iter().filter(|failure| failure.reason == "DatabaseRefused");
             told.map(|failure| (failure.subject, failure.name)).collect::<Vec<_>>()

@@ -22,7 +22,7 @@ use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Permit, Tasks, describe, serve};
 use causeway_types::host::{Item, Key};
 use causeway_types::{Cidr, Mac, NetworkId, management_port_device};
-use causeway_zone::{Changes, ZoneConfig};
+use causeway_zone::{Change, Changes, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
@@ -53,9 +53,13 @@ const BATCH: usize = 2000;
 const FIRST_REPORT: Duration = Duration::from_secs(10);
 /// Where the southbound database has the keys of ports.
 const BINDINGS: &str = "Port_Binding";
-/// How often the zone is looked over as a whole, for reports and metrics: what an event costs must not grow with
-/// what it does not touch.
+/// How often the zone is looked over as a whole while things happen, for reports and metrics: what an event costs must
+/// not grow with what it does not touch. While nothing happens nobody looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// While nothing happens.
+const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+/// A look that is due and cannot be done yet is not tried in a busy loop.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(20);
 
 /// What reaches the task.
 enum Message {
@@ -160,6 +164,27 @@ struct Task {
     epoch: i64,
     born: Instant,
     looked: Instant,
+    /// Whether anything has happened since the last look.
+    stirred: bool,
+    /// Whether something has happened that connections may be rendered by, or not any more.
+    roads_stirred: bool,
+    /// How far the northbound database was when connections were looked at.
+    pulse: Pulse,
+}
+
+/// How far a database is, as far as connections are concerned: counted changes; slices held, failing, waiting.
+type Pulse = (Option<i64>, [usize; 3]);
+
+fn pulse(northbound: &Applier) -> Pulse {
+    let engine = northbound.engine();
+    (northbound.counted(), [engine.held().len(), engine.failures().len(), engine.waiting().len()])
+}
+
+/// Who has woken the task.
+enum Woken {
+    By(Option<Message>),
+    Southbound,
+    Time,
 }
 
 impl Task {
@@ -203,6 +228,9 @@ impl Task {
             epoch: 0,
             born: Instant::now(),
             looked: Instant::now(),
+            stirred: true,
+            roads_stirred: true,
+            pulse: Pulse::default(),
         })
     }
 
@@ -212,17 +240,20 @@ impl Task {
             let wake = self.wake();
             let Task { state, northbound, southbound, host, switch, .. } = self;
             let (nb, sb) = (causeway_plan::northbound(&state.zone), causeway_plan::southbound(&state.zone));
-            let message = tokio::select! {
+            let woken = tokio::select! {
                 message = messages.recv() => match message {
-                    Some(message) => Some(message),
+                    Some(message) => Woken::By(Some(message)),
                     None => return,
                 },
-                () = northbound.turn(&nb), if ready => None,
-                () = southbound.turn(&sb), if ready => None,
-                () = host.changed() => None,
-                Ok(()) = switch.changed() => None,
-                () = sleep_until(wake) => None,
+                () = northbound.turn(&nb), if ready => Woken::By(None),
+                () = southbound.turn(&sb), if ready => Woken::Southbound,
+                () = host.changed() => Woken::By(None),
+                Ok(()) = switch.changed() => Woken::By(None),
+                () = sleep_until(wake) => Woken::Time,
             };
+            self.stirred |= !matches!(woken, Woken::Time);
+            self.roads_stirred |= matches!(woken, Woken::Southbound);
+            let message = if let Woken::By(message) = woken { message } else { None };
             let mut dirty = self.tick();
             let more = std::iter::from_fn(|| messages.try_recv().ok()).take(BATCH);
             for message in message.into_iter().chain(more) {
@@ -234,9 +265,10 @@ impl Task {
 
     /// When there is something to do without any event.
     fn wake(&self) -> Instant {
-        let soon = Instant::now() + LOOK_INTERVAL;
         let tick = self.state.zone.deadline().map(|ms| self.born + Duration::from_millis(ms));
-        tick.map_or(soon, |tick| tick.min(soon))
+        let look = self.stirred.then(|| self.looked + LOOK_INTERVAL);
+        let next = tick.into_iter().chain(look).min();
+        next.unwrap_or_else(|| Instant::now() + LONGEST_SLEEP).max(Instant::now() + SHORTEST_SLEEP)
     }
 
     fn tick(&mut self) -> Dirty {
@@ -246,7 +278,9 @@ impl Task {
     }
 
     /// What follows from changes: pods hear of their wiring at once, the rest is looked at.
-    fn changed(&self, changes: &Changes) -> Dirty {
+    fn changed(&mut self, changes: &Changes) -> Dirty {
+        self.stirred |= !changes.is_empty();
+        self.roads_stirred |= changes.iter().any(Change::concerns_connections);
         if self.state.is_ready() {
             self.wiring.publish(&self.state.zone, changes);
         }
@@ -302,18 +336,29 @@ impl Task {
             self.plan_host();
         }
         self.annotate();
-        if self.looked.elapsed() >= LOOK_INTERVAL {
-            self.looked = Instant::now();
-            self.look_for_freed();
-            self.look_for_rendered();
-            self.report();
-            self.measure();
+        if self.stirred && self.looked.elapsed() >= LOOK_INTERVAL {
+            self.look();
         }
         let health = self.zone_ready().and_then(|()| self.host.health());
         if health.is_ok() {
             self.wiring.announce();
         }
         self.health.set(health);
+    }
+
+    /// Looks the zone over, after something has happened.
+    fn look(&mut self) {
+        self.looked = Instant::now();
+        self.look_for_freed();
+        let pulse = pulse(&self.northbound);
+        if self.roads_stirred || self.rendered.is_undecided() || self.pulse != pulse {
+            (self.roads_stirred, self.pulse) = (false, pulse);
+            self.look_for_rendered();
+        }
+        self.report();
+        self.measure();
+        // Until the first report is out, time alone is a reason to look.
+        self.stirred = self.reported.is_none();
     }
 
     /// Whether pods can be wired: the default network is there.
@@ -351,15 +396,18 @@ impl Task {
         self.annotated = Some(patch);
     }
 
-    /// Numbers are gone when everything that is planned is done.
+    /// Numbers are gone when nothing here has them, number by number: no row and no plan.
     fn look_for_freed(&mut self) {
-        // Rows of a slice that is held may have any number.
-        let engine = self.northbound.engine();
-        let whole = engine.held().is_empty() && engine.failures().is_empty();
-        let settled = whole && self.northbound.is_settled() && self.southbound.is_settled();
-        if let Some(record) = self.state.freed.as_ref().filter(|_| settled) {
-            self.epoch = freed::cleared(record, &InUse::of(&self.state.zone));
+        let settled = self.northbound.is_settled() && self.southbound.is_settled();
+        let Some(record) = self.state.freed.as_ref().filter(|_| settled) else { return };
+        if i64::try_from(record.epoch.0).is_ok_and(|epoch| epoch <= self.epoch) {
+            return;
         }
+        let mut in_use = InUse::of(&self.state.zone);
+        in_use.add_rows(self.northbound.replica());
+        let nb = causeway_plan::northbound(&self.state.zone);
+        in_use.add_troubled(self.northbound.replica(), &Trouble::of(&nb, self.northbound.engine()));
+        self.epoch = freed::cleared(record, &in_use);
     }
 
     fn look_for_rendered(&mut self) {

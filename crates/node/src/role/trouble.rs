@@ -1,5 +1,6 @@
 //! What of a database is not as planned, and who is to be told: the same for reports and for what counts as rendered.
 
+use causeway_ovn::Str;
 use causeway_ovn::apply::Engine;
 use causeway_plan::room::House;
 use causeway_zone::{Subject, Zone};
@@ -7,6 +8,8 @@ use causeway_zone::{Subject, Zone};
 /// A slice that is not as planned.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Trouble {
+    /// The slice.
+    pub(super) slice: Str,
     /// Who is not as it was asked for; the first is the one to tell.
     pub(super) blame: Vec<Subject>,
     /// In one word.
@@ -21,7 +24,8 @@ pub(super) const HELD: &str = "Held";
 impl Trouble {
     /// All troubles of a database.
     pub(super) fn of(house: &House<'_, Zone>, engine: &Engine) -> Vec<Trouble> {
-        let trouble = |slice: &str, reason, text: &str| Trouble {
+        let trouble = |slice: &Str, reason, text: &str| Trouble {
+            slice: slice.clone(),
             blame: house.blame(slice),
             reason,
             message: format!("{slice} {text}"),

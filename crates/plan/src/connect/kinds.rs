@@ -90,7 +90,7 @@ fn blamed(connect: &ConnectName) -> Vec<Subject> {
 }
 
 /// The slice of a connection's network that a change of the network in it concerns.
-fn of_member<'a>(change: &'a Change) -> Option<(&'a ConnectName, &'a NetworkName)> {
+fn of_member(change: &Change) -> Option<(&ConnectName, &NetworkName)> {
     match change {
         Change::Member { connect, network } => Some((connect, network)),
         _ => None,
@@ -132,7 +132,7 @@ impl Kind<Zone> for Routers {
 }
 
 /// The connection whose sets follow from a change, if any does.
-fn with_other_addresses<'a>(change: &'a Change) -> Option<&'a ConnectName> {
+fn with_other_addresses(change: &Change) -> Option<&ConnectName> {
     match change {
         Change::Connect(connect) | Change::Place(connect) | Change::Member { connect, .. } => Some(connect),
         _ => None,
