@@ -182,7 +182,7 @@ fn pulse(northbound: &Applier) -> Pulse {
 
 /// Who has woken the task.
 enum Woken {
-    By(Option<Message>),
+    Event,
     Southbound,
     Time,
 }
@@ -240,20 +240,19 @@ impl Task {
             let wake = self.wake();
             let Task { state, northbound, southbound, host, switch, .. } = self;
             let (nb, sb) = (causeway_plan::northbound(&state.zone), causeway_plan::southbound(&state.zone));
-            let woken = tokio::select! {
+            let (woken, message) = tokio::select! {
                 message = messages.recv() => match message {
-                    Some(message) => Woken::By(Some(message)),
+                    Some(message) => (Woken::Event, Some(message)),
                     None => return,
                 },
-                () = northbound.turn(&nb), if ready => Woken::By(None),
-                () = southbound.turn(&sb), if ready => Woken::Southbound,
-                () = host.changed() => Woken::By(None),
-                Ok(()) = switch.changed() => Woken::By(None),
-                () = sleep_until(wake) => Woken::Time,
+                () = northbound.turn(&nb), if ready => (Woken::Event, None),
+                () = southbound.turn(&sb), if ready => (Woken::Southbound, None),
+                () = host.changed() => (Woken::Event, None),
+                Ok(()) = switch.changed() => (Woken::Event, None),
+                () = sleep_until(wake) => (Woken::Time, None),
             };
             self.stirred |= !matches!(woken, Woken::Time);
             self.roads_stirred |= matches!(woken, Woken::Southbound);
-            let message = if let Woken::By(message) = woken { message } else { None };
             let mut dirty = self.tick();
             let more = std::iter::from_fn(|| messages.try_recv().ok()).take(BATCH);
             for message in message.into_iter().chain(more) {
