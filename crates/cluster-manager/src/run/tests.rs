@@ -86,7 +86,7 @@ struct Running {
 
 fn start(server: &ApiServer, step: fn(&mut Manager, Input) -> Vec<Output>) -> Running {
     let (end, ended) = oneshot::channel::<()>();
-    let options = Options { identity: "me".into(), leader_elect: true, metrics: None };
+    let options = Options { identity: "me".into(), leader_elect: true, metrics: None, record: None };
     let pace = Pace { times: TIMES, step };
     let client = client(server);
     let task = tokio::spawn(async move {
