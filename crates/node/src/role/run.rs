@@ -57,6 +57,7 @@ const BINDINGS: &str = "Port_Binding";
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What reaches the task.
+#[allow(clippy::large_enum_variant, reason = "few wait at once, and each is taken apart at once")]
 enum Message {
     Input(Input),
     Written(Outcome),
