@@ -3,6 +3,7 @@
 mod cluster_manager;
 mod crds;
 mod node;
+mod replay;
 mod role;
 mod sandbox;
 
@@ -20,6 +21,7 @@ enum Command {
     ClusterManager(Box<cluster_manager::ClusterManager>),
     Crds(crds::Crds),
     Node(Box<node::Node>),
+    Replay(replay::Replay),
     Sandbox(sandbox::Sandbox),
 }
 
@@ -28,6 +30,7 @@ fn main() -> anyhow::Result<()> {
         Command::ClusterManager(manager) => manager.run(),
         Command::Crds(crds) => crds.run(),
         Command::Node(node) => node.run(),
+        Command::Replay(replay) => replay.run(),
         Command::Sandbox(sandbox) => sandbox.run(),
     }
 }

@@ -1,6 +1,7 @@
 //! The flags of the cluster manager.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use causeway_runtime::ClusterFlags;
 use causeway_types::ConnectTopology;
@@ -42,6 +43,10 @@ pub struct Flags {
         default_value = "127.0.0.1:9411"
     )]
     pub(crate) metrics_address: SocketAddr,
+    /// Record everything that comes in, from the lists at the start on, to this file, for `causeway replay`; only its owner may
+    /// read it, and it grows without a bound
+    #[arg(long, env = "CAUSEWAY_RECORD", value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
     /// Work only while holding the lease; switch off only where a single manager is certain
     #[arg(long, env = "CAUSEWAY_LEADER_ELECT", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub(crate) leader_elect: bool,

@@ -4,15 +4,17 @@
 //! takes.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use causeway_alloc::Reuse;
 use causeway_api::install::FREED_NUMBERS;
 use causeway_cluster::{Config, Input, Manager, Output};
+use causeway_record::recording::Header;
 use causeway_record::{FreedNumbers, Watched as _};
 use causeway_runtime::watch::{Selection, Watches};
 use causeway_runtime::write::Writer;
-use causeway_runtime::{Health, Lease, Permit, Recorder, Tasks, Times, describe, serve};
+use causeway_runtime::{Health, Lease, Permit, Recorder, Recording, Tasks, Times, describe, serve};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
@@ -42,6 +44,8 @@ pub struct Options {
     pub leader_elect: bool,
     /// Where it serves metrics, if at all.
     pub metrics: Option<SocketAddr>,
+    /// Where everything that comes in is recorded, if at all.
+    pub record: Option<PathBuf>,
 }
 
 impl Flags {
@@ -59,6 +63,7 @@ impl Flags {
             identity: format!("{host}_{}", std::process::id()),
             leader_elect: self.leader_elect,
             metrics: Some(self.metrics_address),
+            record: self.record.clone(),
         };
         run(self.config(), client, options, terminated()).await
     }
@@ -188,7 +193,9 @@ impl Role {
             reuse = read_memory(&self.client, &self.config.namespace) => reuse?,
             ended = self.tasks.ended() => return Err(lost(ended, permit)),
         };
-        let mut mind = Mind { manager, step: self.pace.step, outputs: Vec::new() };
+        let header = Header::new(causeway_cluster::ROLE, &self.config);
+        let recording = Recording::begin(self.options.record.as_deref(), &header)?;
+        let mut mind = Mind { manager, step: self.pace.step, outputs: Vec::new(), recording };
         let mut batch = vec![tick(), Input::FreedNumbers(Box::new(reuse))];
         self.start_watches(sender);
         let mut ticks = interval(TICK);
@@ -255,11 +262,13 @@ struct Mind {
     manager: Manager,
     step: fn(&mut Manager, Input) -> Vec<Output>,
     outputs: Vec<Output>,
+    recording: Recording,
 }
 
 impl Mind {
     async fn think(mut self, inputs: Vec<Input>) -> Result<Self, Error> {
         let thinking = spawn_blocking(move || {
+            self.recording.take(&inputs);
             for input in inputs {
                 self.outputs.extend((self.step)(&mut self.manager, input));
             }

@@ -5,8 +5,13 @@
 
 mod real_support;
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
+use causeway_cluster::{Answer, Output, replay};
+use causeway_record::Part;
+use causeway_record::recording::Header;
 use real_support::{Cluster, Running, a_restart_writes_nothing};
 use serde_json::{Value, json};
 
@@ -47,13 +52,32 @@ const WRITTEN: &str = "nodes,pods,net-attach-def,udn,cudn,configmaps";
 async fn from_a_manifest_to_addresses_and_back() {
     let cluster = Cluster::start();
     cluster.nodes(&["n1", "n2"]);
-    let manager = Running::start(&cluster);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("recording");
+    let manager = Running::recorded(&cluster, &file);
     networks_get_numbers_and_pods_addresses(&cluster);
     columns_tell_what_there_is(&cluster);
     tenants_stay_in_their_networks(&cluster);
     let manager = a_restart_writes_nothing(&cluster, WRITTEN, manager).await;
+    what_was_recorded_is_played_again(&file);
     a_network_in_use_stays(&cluster);
     manager.stop().await;
+}
+
+/// The first manager has recorded everything until it ended: the same messages give the same writes.
+fn what_was_recorded_is_played_again(file: &Path) {
+    let recording = std::fs::read_to_string(file).unwrap();
+    let mut lines = recording.lines();
+    let header = Header::read(lines.next().unwrap()).unwrap();
+    let answers: Vec<Answer> = replay(&header, lines).unwrap().map(Result::unwrap).collect();
+    let written = answers.iter().filter_map(|answer| match &answer.output {
+        Output::Write(request) if request.part == Part::Networks => Some(request.target.to_string()),
+        _ => None,
+    });
+    let written: BTreeSet<String> = written.collect();
+    for pod in ["pods blue/a", "pods red/a", "pods default/a"] {
+        assert!(written.contains(pod), "{pod} is not in {written:?}");
+    }
 }
 
 fn networks_get_numbers_and_pods_addresses(cluster: &Cluster) {

@@ -15,6 +15,9 @@ pub enum Error {
     /// A managed annotation cannot be read; nothing is decided before it can.
     #[error("{0}")]
     Annotation(String),
+    /// A recording cannot be played.
+    #[error(transparent)]
+    Recording(causeway_record::Error),
     /// Something cannot be handed out.
     #[error(transparent)]
     Allocation(#[from] causeway_alloc::Error),

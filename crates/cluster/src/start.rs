@@ -37,6 +37,6 @@ impl Manager {
         let (mut ids, mut tunnels) = self.attachments.numbers(&self.owners, &self.namespaces);
         ids.extend(self.owners.ids_in_statuses());
         tunnels.extend(self.connects.written_keys());
-        self.numbers.restore((ids, &recorded.network_ids), (tunnels, &recorded.tunnel_keys));
+        self.numbers.restore(ids, tunnels, &recorded);
     }
 }

@@ -7,6 +7,7 @@
 
 mod connect;
 mod endpoints;
+mod error;
 mod freed;
 mod meta;
 mod nad;
@@ -15,6 +16,7 @@ mod note;
 mod owner;
 mod pod;
 mod read;
+pub mod recording;
 mod report;
 mod service;
 mod watch;
@@ -22,6 +24,7 @@ mod write;
 
 pub use connect::{Connect, ConnectSpec};
 pub use endpoints::{Endpoint, EndpointPort, EndpointSlice, Reference};
+pub use error::Error;
 pub use freed::FreedNumbers;
 pub use meta::{Namespace, ObjectKey, Texts};
 pub use nad::{Controller, Nad};

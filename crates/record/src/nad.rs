@@ -30,7 +30,8 @@ pub struct Nad {
     pub finalizers: Vec<String>,
     /// Who controls it, if anybody.
     pub controller: Option<Controller>,
-    /// `spec.config`, as it is written.
+    /// `spec.config`, as it is written; of other plugins' definitions nothing, for it is none of our business and may hold what
+    /// nobody else should see.
     pub config: String,
     /// What that means.
     #[serde(skip_serializing)]
@@ -126,6 +127,9 @@ impl Nad {
     pub fn configure(&mut self, config: impl Into<String>) {
         self.config = config.into();
         self.attachment = nad::read(&self.key.to_string(), Some(&self.config));
+        if self.attachment == Attachment::Foreign {
+            self.config = String::new();
+        }
     }
 
     /// Whether it says which network's it is, readably or not: only the cluster manager may write that.
@@ -180,16 +184,16 @@ mod tests {
     use crate::meta::{replayed, trimmed};
 
     #[test]
-    fn a_nad_names_only_its_controller() {
+    fn a_nad_names_only_its_controller_and_tells_nothing_of_others() {
         let nad: Nad = trimmed(json!({
             "metadata": {"name": "db", "namespace": "demo", "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "1"},
                 {"apiVersion": "k8s.ovn.org/v1", "kind": "UserDefinedNetwork", "name": "db", "uid": "2", "controller": true},
             ]},
-            "spec": {"config": "{}"},
+            "spec": {"config": r#"{"type":"theirs","password":"secret"}"#},
         }));
         let controller = Controller { kind: "UserDefinedNetwork".into(), name: "db".into(), uid: "2".into() };
-        assert_eq!((nad.controller, nad.config.as_str()), (Some(controller), "{}"));
+        assert_eq!((nad.controller, nad.config.as_str()), (Some(controller), ""));
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub enum Error {
     Client(String),
     #[error("the address {address} for metrics cannot be used: {problem}")]
     Listen { address: String, problem: std::io::Error },
+    #[error("{} cannot be recorded to: {error}", path.display())]
+    Recording { path: std::path::PathBuf, error: std::io::Error },
     #[error("the task {task} has ended: {reason}")]
     Ended { task: String, reason: String },
 }

@@ -95,7 +95,7 @@ struct Running {
 
 fn start(server: &ApiServer, step: fn(&mut Manager, Input) -> Vec<Output>) -> Running {
     let (end, ended) = oneshot::channel::<()>();
-    let options = Options { identity: "me".into(), leader_elect: true, metrics: None };
+    let options = Options { identity: "me".into(), leader_elect: true, metrics: None, record: None };
     let (pace, reach) = (Pace { times: TIMES, step }, client_config(server));
     // One thread, as the command has.
     let task = tokio::task::spawn_blocking(move || {

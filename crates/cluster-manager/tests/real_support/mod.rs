@@ -4,7 +4,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use causeway_api::intent::ClusterConfig;
@@ -208,19 +208,24 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(cluster: &Cluster) -> Self {
-        Self::with(cluster, "test", false)
+        Self::with(cluster, "test", false, None)
+    }
+
+    /// A manager that records everything that comes in.
+    pub(crate) fn recorded(cluster: &Cluster, file: &Path) -> Self {
+        Self::with(cluster, "test", false, Some(file.to_owned()))
     }
 
     pub(crate) fn elected(cluster: &Cluster, identity: &str) -> Self {
-        Self::with(cluster, identity, true)
+        Self::with(cluster, identity, true, None)
     }
 
-    fn with(cluster: &Cluster, identity: &str, leader_elect: bool) -> Self {
+    fn with(cluster: &Cluster, identity: &str, leader_elect: bool, record: Option<PathBuf>) -> Self {
         let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
-        let options =
-            Options { identity: identity.into(), leader_elect, metrics: Some(([127, 0, 0, 1], port).into()) };
+        let metrics = Some(([127, 0, 0, 1], port).into());
+        let options = Options { identity: identity.into(), leader_elect, metrics, record };
         let (end, ended) = oneshot::channel::<()>();
         let client = cluster.client();
         let task = tokio::spawn(async move {

@@ -4,19 +4,19 @@ mod admission;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_alloc::{Claim, KeyOwner, Seniority};
+use causeway_alloc::{Claim, Seniority};
 use causeway_api::annotations::{TunnelKeys, keys};
 use causeway_api::intent::Network;
 use causeway_api::nad::Attachment;
 use causeway_record::{Action, Kind, Nad, ObjectKey, Part, Priority, Regarding, Target};
-use causeway_types::{DatapathKey, NamespaceName, NetworkId, NetworkName, NetworkOrigin};
+use causeway_types::{NamespaceName, NetworkName, NetworkOrigin};
 use serde_json::json;
 
 pub(crate) use admission::primary_exists;
 
 use crate::keys::Wait;
 use crate::namespaces::Namespaces;
-use crate::networks::{Networks, transit};
+use crate::networks::{IdClaims, KeyClaims, Networks, transit};
 use crate::nodes::annotation_patch;
 use crate::owners::Owners;
 use crate::trouble::{INVALID_CONFIG, Trouble};
@@ -182,11 +182,7 @@ impl Attachments {
     }
 
     /// The numbers that attachments carry, and the networks that they are of.
-    pub(crate) fn numbers(
-        &self,
-        owners: &Owners,
-        namespaces: &Namespaces,
-    ) -> (Vec<Claim<NetworkName, NetworkId>>, Vec<Claim<KeyOwner, DatapathKey>>) {
+    pub(crate) fn numbers(&self, owners: &Owners, namespaces: &Namespaces) -> (IdClaims, KeyClaims) {
         let (mut ids, mut tunnels) = (Vec::new(), Vec::new());
         for nad in self.all.values().map(|state| &state.record) {
             let Some(network) = claimed_network(nad, owners, namespaces) else { continue };

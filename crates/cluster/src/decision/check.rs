@@ -48,6 +48,7 @@ struct Members {
     pods: SubnetIndex<NetworkId>,
     ipv4_only: BTreeSet<NetworkId>,
     ipv6_only: BTreeSet<NetworkId>,
+    all: BTreeSet<NetworkId>,
 }
 
 impl Members {
@@ -79,14 +80,21 @@ impl Web {
     /// Takes connections out, so that their networks can be taken in again one by one.
     pub(super) fn forget(&mut self, connects: &BTreeSet<ConnectName>) {
         for connect in connects {
-            self.members.remove(connect);
-            self.links.remove(connect);
+            for network in self.members.remove(connect).unwrap_or_default().all {
+                self.forget_membership(network, connect);
+            }
+            for other in self.links.remove(connect).unwrap_or_default().into_keys() {
+                self.links.get_mut(&other).map(|links| links.remove(connect));
+            }
         }
-        self.memberships.retain(|_, of| {
-            of.retain(|connect| !connects.contains(connect));
-            !of.is_empty()
-        });
-        self.links.values_mut().for_each(|links| links.retain(|connect, _| !connects.contains(connect)));
+    }
+
+    fn forget_membership(&mut self, network: NetworkId, connect: &ConnectName) {
+        let Some(of) = self.memberships.get_mut(&network) else { return };
+        of.remove(connect);
+        if of.is_empty() {
+            self.memberships.remove(&network);
+        }
     }
 
     /// The connections that a network has joined.
@@ -153,6 +161,7 @@ impl Web {
         let members = self.members.entry(connect.name.clone()).or_default();
         members.subnets.clone_from(&connect.subnets);
         members.topology = Some(connect.topology);
+        members.all.insert(id);
         for subnet in &network.subnets {
             members.pods.insert(*subnet, id);
         }
@@ -194,6 +203,7 @@ impl Web {
         }
         members.ipv4_only.remove(&id);
         members.ipv6_only.remove(&id);
+        members.all.remove(&id);
     }
 
     fn families(&self, connect: &Connect, network: &Network, names: &Names<'_>) -> Check {

@@ -16,7 +16,7 @@ use super::check::{Clashes, Web, cluster_conflict};
 use super::input::{Cluster, Connect, Namespace, Network, NodeRecord};
 use super::ports::{Nodes, is_doubtful};
 use super::reason::{Acceptance, LeftOut, Reason};
-use super::select::{ByNamespace, selects};
+use super::select::{ByNamespace, Selecting, selects};
 use super::settle::smallest;
 
 /// The connections whose answer may have changed.
@@ -79,6 +79,8 @@ pub struct Connections {
     namespaces: BTreeMap<NamespaceName, Namespace>,
     pub(super) nodes: Nodes,
     pub(super) entries: BTreeMap<ConnectName, Entry>,
+    /// Which connections select a network: those that are decided together.
+    pub(super) selecting: Selecting,
     pub(super) web: Web,
     pub(super) clashes: Clashes,
 }
@@ -115,6 +117,7 @@ impl Connections {
             namespaces: namespaces.into_iter().map(|one| (one.name.clone(), one)).collect(),
             nodes: Nodes::default(),
             entries: BTreeMap::new(),
+            selecting: Selecting::default(),
             web: Web::default(),
             clashes: Clashes::new(),
         };
@@ -126,7 +129,7 @@ impl Connections {
         }
         for connect in connects {
             let entry = all.entry(connect)?;
-            all.entries.insert(entry.connect.name.clone(), entry);
+            all.put(entry);
         }
         let everything = all.entries.keys().cloned().collect();
         all.settle(everything);
@@ -175,10 +178,8 @@ impl Connections {
 
     /// A network is gone.
     pub fn delete_network(&mut self, name: &NetworkName) -> Dirty {
-        let had = |(connect, entry): (&ConnectName, &mut Entry)| {
-            entry.selected.remove(name).then(|| (connect.clone(), name.clone()))
-        };
-        let removed = self.entries.iter_mut().filter_map(had).collect();
+        let selecting = self.deselect(name);
+        let removed = selecting.into_iter().map(|connect| (connect, name.clone())).collect();
         let dirty = self.update(Change { added: Vec::new(), removed });
         self.forget_network(name);
         dirty
@@ -228,19 +229,19 @@ impl Connections {
             None => Dirty::from([name.clone()]),
         };
         let mut entry = self.entry(connect)?;
-        if let Some(old) = self.entries.remove(&name).filter(|old| is_same(&old.connect, &entry.connect)) {
+        if let Some(old) = self.take_out(&name).filter(|old| is_same(&old.connect, &entry.connect)) {
             entry.pool = old.pool;
             entry.pool.set_topology(entry.connect.topology);
             entry.commit();
         }
-        self.entries.insert(name, entry);
+        self.put(entry);
         Ok(self.settle(dirty))
     }
 
     /// A connection is gone.
     pub fn delete_connect(&mut self, name: &ConnectName) -> Dirty {
         let mut rest = self.component(Dirty::from([name.clone()]));
-        self.entries.remove(name);
+        self.take_out(name);
         self.web.forget(&Dirty::from([name.clone()]));
         rest.remove(name);
         self.settle(rest)
@@ -365,11 +366,31 @@ impl Connections {
         if let Some(id) = id.filter(|id| self.ids.get(id) == Some(name)) {
             self.ids.remove(&id);
         }
-        let had = |(connect, entry): (&ConnectName, &mut Entry)| {
-            entry.left_out.remove(name);
-            entry.selected.remove(name).then(|| connect.clone())
-        };
-        self.entries.iter_mut().filter_map(had).collect()
+        self.deselect(name)
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let name = &entry.connect.name;
+        entry.selected.iter().for_each(|network| self.selecting.add(network, name));
+        self.entries.insert(name.clone(), entry);
+    }
+
+    fn take_out(&mut self, name: &ConnectName) -> Option<Entry> {
+        let entry = self.entries.remove(name)?;
+        entry.selected.iter().for_each(|network| self.selecting.remove(network, name));
+        Some(entry)
+    }
+
+    /// Nobody selects the network any more; the answer is who did.
+    fn deselect(&mut self, network: &NetworkName) -> Dirty {
+        let connects = self.selecting.take(network);
+        for connect in &connects {
+            if let Some(entry) = self.entries.get_mut(connect) {
+                entry.left_out.remove(network);
+                entry.selected.remove(network);
+            }
+        }
+        connects
     }
 
     /// Moves a namespace's vote from its old to its new state.
@@ -397,9 +418,11 @@ impl Connections {
                 let pair = || (connect.clone(), network.name.clone());
                 if eligible && selects(&entry.connect, &entry.by_namespace, network) {
                     if entry.selected.insert(network.name.clone()) {
+                        self.selecting.add(&network.name, connect);
                         change.added.push(pair());
                     }
                 } else if entry.selected.remove(&network.name) {
+                    self.selecting.remove(&network.name, connect);
                     change.removed.push(pair());
                 }
             }

@@ -1,10 +1,10 @@
 //! Selection: how often a network is selected. A network counts once however often; but only when the last
 //! selector, or the last namespace, lets go of it is it deselected.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::intent::Selection;
-use causeway_types::{NetworkName, NetworkOrigin};
+use causeway_types::{ConnectName, NetworkName, NetworkOrigin};
 use kube_core::{Selector, SelectorExt};
 
 use super::input::{Connect, Namespace, Network};
@@ -51,6 +51,38 @@ impl ByNamespace {
 
     fn has(&self, network: &NetworkName) -> bool {
         self.counts.contains_key(network)
+    }
+}
+
+/// The connections that select a network. It is kept as networks and connections come and go, never made anew.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Selecting {
+    by_network: BTreeMap<NetworkName, BTreeSet<ConnectName>>,
+    /// How many networks have been followed so far: the work that decisions make.
+    pub(super) followed: usize,
+}
+
+impl Selecting {
+    pub(super) fn of(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectName> {
+        self.by_network.get(network).into_iter().flatten()
+    }
+
+    pub(super) fn add(&mut self, network: &NetworkName, connect: &ConnectName) {
+        self.by_network.entry(network.clone()).or_default().insert(connect.clone());
+    }
+
+    pub(super) fn remove(&mut self, network: &NetworkName, connect: &ConnectName) {
+        if let Some(connects) = self.by_network.get_mut(network) {
+            connects.remove(connect);
+            if connects.is_empty() {
+                self.by_network.remove(network);
+            }
+        }
+    }
+
+    /// Nobody selects the network any more; the answer is who did.
+    pub(super) fn take(&mut self, network: &NetworkName) -> BTreeSet<ConnectName> {
+        self.by_network.remove(network).unwrap_or_default()
     }
 }
 

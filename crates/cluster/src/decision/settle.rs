@@ -3,7 +3,7 @@
 //! Connections that share a network, directly or through others, are settled together: all their networks take
 //! their turns, incumbents first, and each is checked against those before it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use causeway_alloc::{ConnectPool, Epoch, RefusalReason};
 use causeway_types::{Cidr, ConnectName, ConnectOwner, NetworkId, NetworkName};
@@ -26,24 +26,20 @@ type Turn = (Standing, i64, ConnectName, NetworkId);
 
 impl Connections {
     /// All connections that share a selected network with these, directly or through others.
-    pub(super) fn component(&self, from: Dirty) -> Dirty {
+    pub(super) fn component(&mut self, from: Dirty) -> Dirty {
         if self.entries.len() <= 1 {
             return from;
         }
-        let mut by_network: BTreeMap<&NetworkName, Vec<&ConnectName>> = BTreeMap::new();
-        for (name, entry) in &self.entries {
-            for network in &entry.selected {
-                by_network.entry(network).or_default().push(name);
-            }
-        }
-        let mut reached = Dirty::new();
+        let (mut reached, mut followed) = (Dirty::new(), BTreeSet::new());
         let mut open: Vec<&ConnectName> = from.iter().collect();
         while let Some(name) = open.pop() {
             if reached.insert(name.clone()) {
                 let networks = self.entries.get(name).into_iter().flat_map(|entry| &entry.selected);
-                open.extend(networks.filter_map(|network| by_network.get(network)).flatten());
+                let fresh = networks.filter(|network| followed.insert(*network));
+                open.extend(fresh.flat_map(|network| self.selecting.of(network)));
             }
         }
+        self.selecting.followed += followed.len();
         reached
     }
 
@@ -124,8 +120,7 @@ impl Connections {
 
     /// Who else selects these networks: it may have been the one that left who was in their way.
     fn selecting(&self, removed: &[(ConnectName, NetworkName)]) -> Dirty {
-        let selects = |entry: &&Entry| removed.iter().any(|(_, network)| entry.selected.contains(network));
-        self.entries.values().filter(selects).map(|entry| entry.connect.name.clone()).collect()
+        removed.iter().flat_map(|(_, network)| self.selecting.of(network)).cloned().collect()
     }
 
     fn leave(&mut self, connect: &ConnectName, network: &NetworkName) {

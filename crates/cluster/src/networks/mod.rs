@@ -14,7 +14,7 @@ use causeway_record::{ObjectKey, Texts};
 use causeway_types::{DatapathKey, NetworkId, NetworkName};
 
 pub(crate) use clashes::Clashes;
-pub(crate) use numbers::{Numbers, router, transit};
+pub(crate) use numbers::{IdClaims, KeyClaims, Numbers, router, transit};
 
 use crate::nodes::host_ranges;
 use crate::trouble::Trouble;

@@ -1,7 +1,12 @@
 //! The numbers that networks and connections have: network ids, and tunnel keys of routers, which both draw from one range.
 
-use causeway_alloc::{Claim, Epoch, Error, IdRecord, KeyOwner, LostId, NetworkIds, TunnelKeys};
+use causeway_alloc::{Claim, Epoch, Error, IdRecord, KeyOwner, LostId, NetworkIds, Reuse, TunnelKeys};
 use causeway_types::{ConnectName, DatapathKey, NetworkId, NetworkName};
+
+/// Networks that say to have an id.
+pub(crate) type IdClaims = Vec<Claim<NetworkName, NetworkId>>;
+/// Routers that say to have a tunnel key.
+pub(crate) type KeyClaims = Vec<Claim<KeyOwner, DatapathKey>>;
 
 /// Who has which number.
 #[derive(Debug, Default)]
@@ -12,13 +17,9 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     /// Takes up the numbers that are in use; freed ones are not given out.
-    pub(crate) fn restore(
-        &mut self,
-        ids: (Vec<Claim<NetworkName, NetworkId>>, &IdRecord),
-        keys: (Vec<Claim<KeyOwner, DatapathKey>>, &IdRecord),
-    ) {
-        report(&self.ids.restore(ids.0, ids.1));
-        report(&self.keys.restore(keys.0, keys.1));
+    pub(crate) fn restore(&mut self, ids: IdClaims, keys: KeyClaims, freed: &Reuse) {
+        report(&self.ids.restore(ids, &freed.network_ids));
+        report(&self.keys.restore(keys, &freed.tunnel_keys));
     }
 
     /// Freed numbers: network ids and tunnel keys.

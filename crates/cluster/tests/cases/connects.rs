@@ -436,7 +436,7 @@ fn connections_are_not_installed() {
             Input::ClusterNetworkConnect(_) => Input::ClusterNetworkConnect(Event::Unsynced(missing)),
             input => input,
         };
-        let outputs = world.manager.step(input);
+        let outputs = world.step(input);
         world.take(outputs);
     }
     world.node("n1");
@@ -446,7 +446,7 @@ fn connections_are_not_installed() {
     world.writes.clear();
     world.connect("c", LINKS, selected());
     assert_eq!(world.writes, Vec::<String>::new(), "nothing on half the picture");
-    let outputs = world.manager.step(Input::ClusterNetworkConnect(Event::Synced));
+    let outputs = world.step(Input::ClusterNetworkConnect(Event::Synced));
     world.take(outputs);
     assert_eq!(owners(&world, "c"), ["layer3_1", "layer3_2"]);
     assert!(world.accepted("c").starts_with("True/"));

@@ -13,6 +13,7 @@ mod mirror_history;
 mod mirrors;
 mod numbers;
 mod pods;
+mod replay;
 mod restart;
 mod status;
 mod tenants;

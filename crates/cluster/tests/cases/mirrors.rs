@@ -463,7 +463,7 @@ fn nothing_before_slices_are_listed() {
     for input in
         synced.into_iter().filter(|input| !matches!(input, causeway_cluster::Input::EndpointSlice(_)))
     {
-        let outputs = world.manager.step(input);
+        let outputs = world.step(input);
         world.take(outputs);
     }
     world.node("n1");
@@ -478,7 +478,7 @@ fn nothing_before_slices_are_listed() {
     assert_eq!(world.address("demo/a", "demo/db"), "10.0.0.3/24");
     assert_eq!(world.writes.iter().filter(|text| text.contains("endpointslices")).count(), 0);
     assert_eq!(world.manager.ready(), Err("endpointslices have not been listed".into()));
-    let outputs = world.manager.step(causeway_cluster::Input::EndpointSlice(Event::Synced));
+    let outputs = world.step(causeway_cluster::Input::EndpointSlice(Event::Synced));
     world.take(outputs);
     assert_eq!(addresses(&world, "demo/web"), texts(&["10.0.0.3"]));
     assert!(world.object(SLICE, "demo/old-mirror").is_null());

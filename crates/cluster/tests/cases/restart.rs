@@ -26,7 +26,7 @@ fn nothing_before_everything_is_listed() {
         if optional {
             continue;
         }
-        let outputs = world.manager.step(input);
+        let outputs = world.step(input);
         world.take(outputs);
     }
     assert_eq!(world.address("demo/a", "demo/db"), "10.0.0.3/24");
@@ -105,7 +105,7 @@ fn k008_work_for_a_pod_does_not_grow_with_networks() {
             .collect();
         let inputs: Vec<Input> = pods.iter().map(|pod| event(pod, false).unwrap()).collect();
         let start = Instant::now();
-        inputs.into_iter().for_each(|input| assert_eq!(world.manager.step(input).len(), 1));
+        inputs.into_iter().for_each(|input| assert_eq!(world.step(input).len(), 1));
         start.elapsed()
     };
     let (few, many) = (cost(1).min(cost(1)), cost(300).min(cost(300)));

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use causeway_alloc::Reuse;
 use causeway_api::intent::ClusterConfig;
 use causeway_cluster::{Config, Features, Input, Manager, Output};
+use causeway_record::recording::{line, messages};
 use causeway_record::{Action, Ended, Kind, Outcome, Request, Target};
 use causeway_record::{Event, Watched};
 use causeway_types::{ConnectName, NodeId};
@@ -137,7 +138,7 @@ impl World {
 
     pub(crate) fn listed(&mut self, reuse: Reuse) {
         for input in synced(reuse) {
-            let outputs = self.manager.step(input);
+            let outputs = self.step(input);
             self.take(outputs);
         }
     }
@@ -292,9 +293,17 @@ impl World {
 
     fn remove(&mut self, key: &Target) {
         if let Some(object) = self.objects.remove(key) {
-            let outputs = event(&object, true).map(|input| self.manager.step(input)).unwrap_or_default();
+            let outputs = event(&object, true).map(|input| self.step(input)).unwrap_or_default();
             self.take(outputs);
         }
+    }
+
+    /// One message to the manager, as it comes out of a recording.
+    pub(crate) fn step(&mut self, input: Input) -> Vec<Output> {
+        let written = line(1, &input).unwrap();
+        let (_, read) = messages::<Input>([written.as_str()]).next().unwrap().unwrap();
+        assert_eq!(read, input);
+        self.manager.step(read)
     }
 
     /// Tells the manager what the object is now.
@@ -308,12 +317,12 @@ impl World {
             return self.remove(key);
         }
         let input = event(&object.clone(), false);
-        let outputs = input.map(|input| self.manager.step(input)).unwrap_or_default();
+        let outputs = input.map(|input| self.step(input)).unwrap_or_default();
         self.take(outputs);
     }
 
     pub(crate) fn tick(&mut self, now_ms: i64) {
-        let outputs = self.manager.step(Input::Tick(now_ms));
+        let outputs = self.step(Input::Tick(now_ms));
         self.take(outputs);
     }
 
@@ -369,7 +378,7 @@ impl World {
             token: request.token,
             result,
         });
-        let outputs = self.manager.step(written);
+        let outputs = self.step(written);
         self.take(outputs);
     }
 
@@ -488,12 +497,12 @@ impl World {
         let mut objects: Vec<Value> = self.objects.values().cloned().collect();
         order(&mut objects);
         let mut outputs = Vec::new();
-        outputs.extend(self.manager.step(Input::Tick(99_000_000)));
+        outputs.extend(self.step(Input::Tick(99_000_000)));
         for object in &objects {
-            outputs.extend(event(object, false).map(|input| self.manager.step(input)).unwrap_or_default());
+            outputs.extend(event(object, false).map(|input| self.step(input)).unwrap_or_default());
         }
         for input in synced(self.reuse()) {
-            outputs.extend(self.manager.step(input));
+            outputs.extend(self.step(input));
         }
         self.take(outputs);
     }

@@ -62,6 +62,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 const SHORTEST_SLEEP: Duration = Duration::from_millis(20);
 
 /// What reaches the task.
+#[allow(clippy::large_enum_variant, reason = "few wait at once, and each is taken apart at once")]
 enum Message {
     Input(Input),
     Written(Outcome),

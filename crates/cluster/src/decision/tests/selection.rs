@@ -184,3 +184,22 @@ fn o01_o02_o07_who_hears_of_an_event() {
     assert_eq!(connections.delete_namespace(&plain.name), nobody);
     assert_eq!(connections.delete_connect(&name("gone")), nobody);
 }
+
+/// A decision follows the networks of the connections that it touches, however many others there are.
+#[test]
+fn a_decision_costs_what_it_touches() {
+    let networks: Vec<Network> =
+        (1..=200).map(|id| cudn(&format!("n{id}"), id, &[&format!("10.{id}.0.0/16")])).collect();
+    let connects: Vec<Connect> = (0..100)
+        .map(|number| {
+            let names = [format!("n{}", 2 * number + 1), format!("n{}", 2 * number + 2)];
+            selecting(cnc(&format!("c{number}")), &names.each_ref().map(String::as_str))
+        })
+        .collect();
+    let mut connections = decide(&networks, &connects);
+    let before = connections.selecting.followed;
+    connections.apply_connect(selecting(cnc("c0"), &["n1"])).unwrap();
+    connections.delete_network(&networks[199].name);
+    let followed = connections.selecting.followed - before;
+    assert!(followed <= 8, "{followed} networks were followed");
+}
