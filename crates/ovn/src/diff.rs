@@ -215,15 +215,14 @@ pub fn diff_slice(
 impl<'a> Differ<'a> {
     /// Compares the range of a slice with its planned rows.
     pub(crate) fn slice(&self, slice: &str, mut planned: Vec<Planned>) -> Result<SliceDiff, PlanError> {
-        let mut seen = FxHashSet::with_capacity_and_hasher(planned.len(), Default::default());
+        let mut kept = FxHashSet::with_capacity_and_hasher(planned.len(), Default::default());
         // The UUID follows from table and path.
-        if let Some(twice) = planned.iter().find(|p| !seen.insert(p.uuid)) {
+        if let Some(twice) = planned.iter().find(|p| !kept.insert(p.uuid)) {
             return Err(PlanError::Twice { table: twice.meta.name, path: twice.path.clone() });
         }
         let members: Vec<Planned> = planned.extract_if(.., |p| p.member_of.is_some()).collect();
         let mut diff = SliceDiff::default();
         let mut parents = Parents::default();
-        let mut kept = FxHashSet::default();
         for row in planned {
             let table = self.check(slice, &row, &mut diff)?;
             parents.note(table, &row);
@@ -243,7 +242,9 @@ impl<'a> Differ<'a> {
         };
         match actual {
             Some(actual) => {
-                kept.insert(actual.uuid);
+                if actual.uuid != row.uuid {
+                    kept.insert(actual.uuid);
+                }
                 diff.modifies.extend(self.modify(table, row, actual));
             }
             // An adopted row that is not there yet will come by itself and dirty its slice.

@@ -96,6 +96,12 @@ impl Frames {
                 at = self.skip_text(input, at, kept);
                 continue;
             }
+            if let Some((around, _)) = self.in_row {
+                at = self.skip_in_row(input, at, around)?;
+                if at == input.len() || self.text != Text::Outside {
+                    continue;
+                }
+            }
             let byte = input[at];
             at += 1;
             if self.depth == 0 && !self.begins(byte)? {
@@ -110,7 +116,6 @@ impl Frames {
                     kept = at;
                     self.skip_comma = false;
                 }
-                b'{' | b'[' | b'}' | b']' if self.nests(byte)? => {}
                 b'{' | b'[' => {
                     self.take(&input[kept..at - 1])?;
                     kept = at - 1;
@@ -181,15 +186,26 @@ impl Frames {
         Ok(())
     }
 
-    /// Brackets inside a row only count, since its bytes are taken together. Says whether this is one of them.
-    fn nests(&mut self, byte: u8) -> Result<bool, Error> {
-        let Some((around, _)) = self.in_row else { return Ok(false) };
-        match byte {
-            b'{' | b'[' => self.go_deeper()?,
-            _ if self.depth > around + 1 => self.depth -= 1,
-            _ => return Ok(false),
+    /// In a row nothing matters but where it ends: texts are skipped, brackets counted. Stops at the bracket that ends the
+    /// row, or inside a text that goes on.
+    fn skip_in_row(&mut self, input: &[u8], mut at: usize, around: usize) -> Result<usize, Error> {
+        while let Some(byte) = input.get(at) {
+            match byte {
+                b'"' => match memchr2(b'"', b'\\', &input[at + 1..]) {
+                    Some(length) if input[at + 1 + length] == b'"' => at += 1 + length,
+                    _ => {
+                        self.text = Text::Inside;
+                        return Ok(at + 1);
+                    }
+                },
+                b'{' | b'[' => self.go_deeper()?,
+                b'}' | b']' if self.depth == around + 1 => return Ok(at),
+                b'}' | b']' => self.depth -= 1,
+                _ => {}
+            }
+            at += 1;
         }
-        Ok(true)
+        Ok(at)
     }
 
     fn go_deeper(&mut self) -> Result<(), Error> {
