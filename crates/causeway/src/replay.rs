@@ -5,10 +5,11 @@ use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use causeway_plan::replay as node;
 use causeway_record::recording::Header;
 
 /// Play a recording that a role has made with --record, and print what the role would do: one JSON object for each write,
-/// withdrawal and event, with the line of the message that led to it
+/// withdrawal and event, or for each slice of a database, with the line of the message that led to it
 #[derive(clap::Args)]
 pub(crate) struct Replay {
     /// The recording
@@ -23,16 +24,19 @@ impl Replay {
         let header = Header::read(lines.next().unwrap_or_default()).with_context(|| name.to_string())?;
         match header.role() {
             causeway_cluster::ROLE => print(causeway_cluster::replay(&header, lines)?),
-            other => {
-                bail!("{name} is of the role {other}, and only {} can be played", causeway_cluster::ROLE)
-            }
+            node::ROLE => print(node::replay(&header, lines)?),
+            other => bail!(
+                "{name} is of the role {other}, and only {} and {} can be played",
+                causeway_cluster::ROLE,
+                node::ROLE
+            ),
         }
     }
 }
 
 /// Whoever reads may have seen enough before the end.
-fn print<T: serde::Serialize>(
-    answers: impl Iterator<Item = causeway_cluster::Result<T>>,
+fn print<T: serde::Serialize, E: std::error::Error + Send + Sync + 'static>(
+    answers: impl Iterator<Item = Result<T, E>>,
 ) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     for answer in answers {

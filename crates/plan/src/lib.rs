@@ -9,6 +9,7 @@ mod connect;
 pub mod host;
 mod isolation;
 mod network;
+pub mod replay;
 pub mod room;
 mod row;
 mod services;

@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// The kernel refused.
     #[error(transparent)]
-    Host(#[from] causeway_host::Error),
+    Host(causeway_host::Error),
     /// Something of the network could not be made.
     #[error("the network of {place}: {problems}")]
     Network {

@@ -27,7 +27,8 @@ pub(crate) fn forward(listen: SocketAddr, namespace: &str, target: SocketAddr) -
 fn carry(client: TcpStream, namespace: &str, target: SocketAddr) -> Result<()> {
     let lost = move || Error::file(target.to_string());
     // A socket stays in the namespace where it was made.
-    let server = in_namespace(&named_namespace(namespace), || Ok(TcpStream::connect(target)))?;
+    let server =
+        in_namespace(&named_namespace(namespace), || Ok(TcpStream::connect(target))).map_err(Error::Host)?;
     let server = server.map_err(lost())?;
     for stream in [&client, &server] {
         stream.set_nodelay(true).map_err(lost())?;

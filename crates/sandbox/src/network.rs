@@ -57,9 +57,10 @@ impl Network {
 /// Makes it so; what others made stays.
 pub(crate) fn apply(network: &Network) -> Result<()> {
     let work = |plan: &HostPlan| Ok(bring(&mut KernelOutput::open(network.mark)?, plan));
-    complete("this machine", work(&network.namespaces())?)?;
+    complete("this machine", work(&network.namespaces()).map_err(Error::Host)?)?;
     for (name, plan) in &network.places {
-        complete(name, in_namespace(&named_namespace(name), || work(plan))?)?;
+        let applied = in_namespace(&named_namespace(name), || work(plan)).map_err(Error::Host)?;
+        complete(name, applied)?;
     }
     Ok(())
 }

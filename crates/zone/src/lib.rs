@@ -9,6 +9,7 @@ mod connect;
 mod connects;
 mod events;
 mod grants;
+mod knowledge;
 mod nad;
 mod network;
 mod networks;
@@ -28,10 +29,12 @@ use std::sync::Arc;
 use causeway_api::annotations::Layer2TopologyVersion;
 use causeway_api::intent::{ClusterConfig, Network, PodSubnet};
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeId, NodeName, OvnPrefix};
+use serde::{Deserialize, Serialize};
 
 pub use change::{Change, Changes};
 pub use connect::{ConnectInfo, Place};
 pub use connects::{ConnectReport, Connecting, Membership};
+pub use knowledge::{Effect, Input, Knowledge};
 pub use network::{Active, Leg};
 pub use node::{Fact, Gateway, NodeInfo};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
@@ -51,7 +54,7 @@ use self::usage::Usage;
 use causeway_record::ObjectKey;
 
 /// What a zone must know beforehand.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ZoneConfig {
     /// The node whose zone this is.
     pub node: NodeName,
@@ -64,10 +67,12 @@ pub struct ZoneConfig {
     /// Services of the default network that pods of every network reach, such as the API server's and the name
     /// server's.
     pub default_services: Vec<DefaultService>,
+    /// Whether ClusterNetworkConnects are watched.
+    pub connects: bool,
 }
 
 /// A service of the default network that pods of every network reach.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct DefaultService {
     /// Its namespace and name.
     pub key: ObjectKey,
@@ -80,7 +85,14 @@ impl ZoneConfig {
     pub fn new(node: NodeName, cluster: ClusterConfig) -> Self {
         let usual = |cidr: &_| PodSubnet { cidr: *cidr, host_prefix: None };
         let pod_subnets = cluster.cluster_subnets.iter().map(usual).collect();
-        Self { node, cluster, pod_subnets, render: Render::All, default_services: Vec::new() }
+        Self {
+            node,
+            cluster,
+            pod_subnets,
+            render: Render::All,
+            default_services: Vec::new(),
+            connects: false,
+        }
     }
 }
 
@@ -352,6 +364,11 @@ impl Zone {
     /// Everything that is not as it was asked for.
     pub fn problems(&self) -> &BTreeMap<Subject, Problem> {
         &self.problems
+    }
+
+    /// Whether [`Zone::tick`] ever has something to do.
+    pub fn keeps_time(&self) -> bool {
+        self.usage.counts()
     }
 
     /// When [`Zone::tick`] has something to do.

@@ -240,7 +240,7 @@ fn pods_without_ports() {
     for none in [waiting, unscheduled, on_host, finished] {
         zone.apply_pod(&with_ports);
         let gone = Change::Pod { pod: key("ns0/a"), network: NetworkName::default_network() };
-        assert_eq!(zone.apply_pod(&none), gone.into());
+        assert!(zone.apply_pod(&none).iter().any(|change| *change == gone));
         assert_eq!(zone.pod_count(), 0);
     }
     let odd = Pod { key: ObjectKey { name: "a:b".into(), ..key("ns0/a") }, ..with_ports };

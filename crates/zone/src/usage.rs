@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_types::{NetworkName, NodeName};
+use serde::{Deserialize, Serialize};
 
 /// What is rendered.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Render {
     /// Every network, on every node.
     #[default]

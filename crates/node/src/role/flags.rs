@@ -55,6 +55,9 @@ pub struct NodeFlags {
     /// Where metrics and health are served
     #[arg(long, env = "CAUSEWAY_METRICS_ADDRESS", value_name = "ADDRESS", default_value = "127.0.0.1:9410")]
     pub(super) metrics_address: SocketAddr,
+    /// Record everything that comes in, for causeway replay, in this file; its first lines are the whole cluster as it is
+    #[arg(long, env = "CAUSEWAY_RECORD", value_name = "FILE")]
+    pub(super) record: Option<PathBuf>,
     /// Which networks are rendered on this node: all, or those that a pod here uses
     #[arg(long, env = "CAUSEWAY_RENDER", value_enum, default_value = "all")]
     pub(super) render: RenderFlag,

@@ -6,22 +6,13 @@ use std::collections::BTreeSet;
 use causeway_alloc::Reuse;
 use causeway_ovn::Str;
 use causeway_ovsdb_client::ovsdb::Replica;
-use causeway_record::FreedNumbers;
 use causeway_types::{ConnectName, DatapathKey, NetworkId};
 use causeway_zone::{ConnectInfo, Connecting, Place, Subject, Zone};
-use tracing::warn;
 
 use super::trouble::Trouble;
 
 /// The option by which switches and routers ask for the number that all zones know them by.
 const REQUESTED_KEY: &str = "requested-tnl-key";
-
-/// The record as the cluster manager has written it; nothing while it cannot be read.
-pub(super) fn read(record: FreedNumbers) -> Option<Reuse> {
-    let unreadable =
-        |error| warn!(error, "the record of freed numbers cannot be read; no number is said to be gone");
-    record.numbers.map_err(unreadable).ok().flatten()
-}
 
 /// Numbers that this zone plans with.
 #[derive(Debug, Default)]

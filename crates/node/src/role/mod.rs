@@ -18,7 +18,6 @@ mod metrics;
 mod rendered;
 mod report;
 mod run;
-mod state;
 mod trouble;
 mod wiring;
 

@@ -13,16 +13,17 @@ use causeway_ovsdb_client::Remote;
 use causeway_ovsdb_client::ovsdb::RowRef;
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_plan::{Dirty, own_ports};
+use causeway_record::recording::Header;
 use causeway_record::{
     Action, Connect, Ended, EndpointSlice, FreedNumbers, Kind, Nad, Namespace, Node, Outcome, Part, Pod,
     Priority, Request, Service, Target,
 };
 use causeway_runtime::watch::{Lists, Selection, Watches};
 use causeway_runtime::write::Writer;
-use causeway_runtime::{Health, Permit, Tasks, describe, serve};
+use causeway_runtime::{Health, Permit, Recording, Tasks, describe, serve};
 use causeway_types::host::{Item, Key};
 use causeway_types::{Cidr, Mac, NetworkId, management_port_device};
-use causeway_zone::{Change, Changes, ZoneConfig};
+use causeway_zone::{Change, Changes, Input, Knowledge, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
@@ -37,7 +38,6 @@ use super::host::HostTask;
 use super::metrics::Metrics;
 use super::rendered::{Keys, Ports, Progress, Rendered};
 use super::report;
-use super::state::{Input, State};
 use super::trouble::Trouble;
 use super::wiring::Wiring;
 use crate::ovs::{Ovs, OvsConfig, SwitchFacts};
@@ -141,7 +141,8 @@ fn applier(
 }
 
 struct Task {
-    state: State,
+    state: Knowledge,
+    recording: Recording,
     northbound: Applier,
     southbound: Applier,
     host: HostTask,
@@ -204,14 +205,14 @@ impl Task {
         let config = ZoneConfig {
             pod_subnets: flags.cluster.cluster_subnets.clone(),
             render: flags.rendering(),
+            connects: flags.enable_network_connect,
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
-        let mut state = State::new(config);
-        if flags.enable_network_connect {
-            state.zone.await_connects();
-        }
+        let header = Header::new(causeway_plan::replay::ROLE, &config);
+        let recording = Recording::begin(flags.record.as_deref(), &header).map_err(io::Error::other)?;
         Ok(Task {
-            state,
+            state: Knowledge::new(config),
+            recording,
             northbound: applier(&NORTHBOUND, &flags.northbound, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &[]),
             host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch),
@@ -272,9 +273,11 @@ impl Task {
     }
 
     fn tick(&mut self) -> Dirty {
+        if !self.state.zone.keeps_time() {
+            return Dirty::default();
+        }
         let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let changes = self.state.zone.tick(now);
-        self.changed(&changes)
+        self.step(Input::Tick(now))
     }
 
     /// What follows from changes: pods hear of their wiring at once, the rest is looked at.
@@ -287,18 +290,21 @@ impl Task {
         Dirty::after(&self.state.zone, changes)
     }
 
+    fn step(&mut self, input: Input) -> Dirty {
+        self.recording.take(std::slice::from_ref(&input));
+        let effect = self.state.step(input);
+        if effect.became_ready {
+            info!("everything has been listed once");
+            self.wiring.publish(&self.state.zone, &Changes::everything());
+            self.wiring.set_listed();
+            return Dirty::everything();
+        }
+        self.changed(&effect.changes)
+    }
+
     fn take(&mut self, message: Message) -> Dirty {
         match message {
-            Message::Input(input) => {
-                let effect = self.state.step(input);
-                if effect.became_ready {
-                    info!("everything has been listed once");
-                    self.wiring.publish(&self.state.zone, &Changes::everything());
-                    self.wiring.set_listed();
-                    return Dirty::everything();
-                }
-                self.changed(&effect.changes)
-            }
+            Message::Input(input) => self.step(input),
             Message::Written(outcome) => {
                 self.written(outcome);
                 Dirty::default()

@@ -100,7 +100,7 @@ fn switch_off(node: &str, cgroup: &str, volatile: &Path, folder: &Folder) -> Res
     for place in [volatile.to_owned(), folder.path("nodes").join(node)] {
         unmount_below(&place);
     }
-    delete_namespace(node)?;
+    delete_namespace(node).map_err(Error::Host)?;
     find::remove_cgroup(&format!("{cgroup}/{node}"));
     match fs::remove_dir_all(volatile) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::file(volatile)(e)),

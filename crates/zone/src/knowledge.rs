@@ -1,18 +1,22 @@
-//! What the role knows: which kinds have listed, the zone, and the own Node. Synchronous and total.
+//! What a node's role knows: which kinds have listed, the zone, the own Node, freed numbers. Its step is synchronous and
+//! total; what goes in serialises, so that it can be recorded and played again.
 
 use std::collections::BTreeSet;
 
 use causeway_alloc::Reuse;
-use causeway_record::Event;
-use causeway_record::{Connect, EndpointSlice, FreedNumbers, Nad, Namespace, Node, ObjectKey, Pod, Service};
+use causeway_record::{
+    Connect, EndpointSlice, Event, FreedNumbers, Nad, Namespace, Node, ObjectKey, Pod, Service,
+};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
-use causeway_zone::{Changes, Zone, ZoneConfig};
+use serde::{Deserialize, Serialize};
 
-use super::freed;
+use crate::{Changes, Zone, ZoneConfig};
 
-/// What comes in from the watches.
-#[derive(Debug)]
-pub(super) enum Input {
+/// One message to the role.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs, reason = "they are called like the kinds that they are about")]
+#[allow(clippy::large_enum_variant, reason = "few wait at once, and each is taken apart at once")]
+pub enum Input {
     Node(Event<Node, NodeName>),
     Namespace(Event<Namespace, NamespaceName>),
     Nad(Event<Nad, ObjectKey>),
@@ -21,11 +25,13 @@ pub(super) enum Input {
     Service(Box<Event<Service, ObjectKey>>),
     EndpointSlice(Event<EndpointSlice, ObjectKey>),
     Freed(Box<Event<FreedNumbers, ObjectKey>>),
+    /// The time, in milliseconds since the role began.
+    Tick(u64),
 }
 
 /// The kinds that must have listed before anything is written.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Kind {
+enum Kind {
     Nodes,
     Namespaces,
     Nads,
@@ -37,52 +43,60 @@ pub(super) enum Kind {
 const KINDS: [Kind; 6] =
     [Kind::Nodes, Kind::Namespaces, Kind::Nads, Kind::Pods, Kind::Services, Kind::EndpointSlices];
 
-/// What an input means to others than the zone.
-#[derive(Debug, Default)]
-pub(super) struct Effect {
+/// What a message means to others than the zone.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Effect {
     /// Which facts are others now.
-    pub(super) changes: Changes,
+    pub changes: Changes,
     /// Whether the last kind has just listed.
-    pub(super) became_ready: bool,
+    pub became_ready: bool,
 }
 
-/// The role's knowledge.
-pub(super) struct State {
-    pub(super) zone: Zone,
+/// What the role knows.
+#[derive(Debug)]
+pub struct Knowledge {
+    /// The index of the zone.
+    pub zone: Zone,
     /// The own Node as it was last seen.
-    pub(super) own: Option<Node>,
+    pub own: Option<Node>,
     /// Numbers that were freed, once that is known.
-    pub(super) freed: Option<Reuse>,
+    pub freed: Option<Reuse>,
     name: NodeName,
     listed: BTreeSet<Kind>,
 }
 
-impl State {
-    pub(super) fn new(config: ZoneConfig) -> State {
-        let name = config.node.clone();
-        State { zone: Zone::new(config), own: None, freed: None, name, listed: BTreeSet::new() }
+impl Knowledge {
+    /// Knowledge of nothing yet. Where connections are watched, what is there of them stays until they are listed.
+    pub fn new(config: ZoneConfig) -> Knowledge {
+        let (name, connects) = (config.node.clone(), config.connects);
+        let mut zone = Zone::new(config);
+        if connects {
+            zone.await_connects();
+        }
+        Knowledge { zone, own: None, freed: None, name, listed: BTreeSet::new() }
     }
 
     /// Whether every kind has listed once.
-    pub(super) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.listed.len() == KINDS.len()
     }
 
     /// What is still missing, for people.
-    pub(super) fn missing(&self) -> Option<String> {
+    pub fn missing(&self) -> Option<String> {
         let missing: Vec<String> =
             KINDS.iter().filter(|kind| !self.listed.contains(kind)).map(|kind| format!("{kind:?}")).collect();
         (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ").to_lowercase()))
     }
 
     /// Takes an input.
-    pub(super) fn step(&mut self, input: Input) -> Effect {
+    pub fn step(&mut self, input: Input) -> Effect {
         match input {
             Input::Node(event) => self.node(event),
             Input::Freed(event) => {
                 self.freed(*event);
                 Effect::default()
             }
+            Input::Tick(now_ms) => Effect { changes: self.zone.tick(now_ms), became_ready: false },
             Input::Connect(event) => Effect { changes: self.connect(*event), became_ready: false },
             Input::Namespace(event) => {
                 self.take(Kind::Namespaces, event, Zone::apply_namespace, Zone::delete_namespace)
@@ -114,7 +128,8 @@ impl State {
 
     fn freed(&mut self, event: Event<FreedNumbers, ObjectKey>) {
         match event {
-            Event::Applied(object) => self.freed = freed::read(object),
+            // A record that cannot be read says of no number that it is gone.
+            Event::Applied(object) => self.freed = object.numbers.ok().flatten(),
             // A cluster in which nothing was ever freed has no record.
             Event::Synced if self.freed.is_none() => self.freed = Some(Reuse::default()),
             Event::Synced | Event::Unsynced(_) => {}
@@ -158,9 +173,9 @@ mod tests {
     use causeway_record::{Broken, Cause};
     use causeway_types::NodeId;
 
-    fn state() -> State {
+    fn state() -> Knowledge {
         let cluster = ClusterConfig::new(vec!["10.244.0.0/16".parse().unwrap()], Vec::new(), NodeId::FIRST);
-        State::new(ZoneConfig::new("n1".parse().unwrap(), cluster))
+        Knowledge::new(ZoneConfig::new("n1".parse().unwrap(), cluster))
     }
 
     fn broken(cause: Cause) -> Broken {
