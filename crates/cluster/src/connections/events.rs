@@ -154,12 +154,14 @@ impl Manager {
             Some(Connect { record: freed.take_gone(name), ..record })
         };
         let connects: Vec<Connect> = self.connects.all.iter().filter_map(record).collect();
+        let coming = self.freed.coming();
+        let around = self.surroundings();
         let started = Connections::start(
             Cluster::from(&self.config.cluster),
-            self.freed.coming(),
-            self.networks.names().filter_map(|name| self.reachable_network(name)),
-            self.namespaces.iter().filter_map(|namespace| self.served_namespace(&namespace.name)),
-            self.nodes.names().filter_map(|name| self.numbered_node(name)),
+            coming,
+            around.networks(),
+            around.namespaces(),
+            around.nodes(),
             connects,
         );
         match started {

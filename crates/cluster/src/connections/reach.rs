@@ -1,57 +1,98 @@
 //! What connections see of the cluster: networks, the namespaces they serve, nodes.
 
+use std::collections::BTreeSet;
+
 use crate::decision::{Namespace, Network, NodeRecord};
 use causeway_types::{NamespaceName, NetworkName, NetworkOrigin, NodeName};
 
-use crate::Manager;
+use crate::attachments::Attachments;
 use crate::dirty::Reach;
+use crate::namespaces::Namespaces;
+use crate::networks::Networks;
+use crate::nodes::Nodes;
+use crate::owners::Owners;
+use crate::{Config, Manager};
 
 impl Manager {
     /// Tells connections what has changed around them; only those that it concerns become dirty.
     pub(crate) fn settle_reach(&mut self) {
         let Reach { networks, namespaces, nodes } = self.dirty.take_reach();
         let Some(mut model) = self.connects.model.take() else { return };
+        let around = self.surroundings();
+        let mut dirty = BTreeSet::new();
         for name in networks {
-            self.dirty.connects(match self.reachable_network(&name) {
+            dirty.extend(match around.network(&name) {
                 Some(network) => model.apply_network(network),
                 None => model.delete_network(&name),
             });
         }
         for name in namespaces {
-            self.dirty.connects(match self.served_namespace(&name) {
+            dirty.extend(match around.namespace(&name) {
                 Some(namespace) => model.apply_namespace(namespace),
                 None => model.delete_namespace(&name),
             });
         }
         for name in nodes {
-            self.dirty.connects(match self.numbered_node(&name) {
+            dirty.extend(match around.node(&name) {
                 Some(node) => model.apply_node(node),
                 None => model.delete_node(&name),
             });
         }
         self.connects.model = Some(model);
+        self.dirty.connects(dirty);
     }
 
-    /// A network that exists, as connections see it.
-    pub(super) fn reachable_network(&self, name: &NetworkName) -> Option<Network> {
+    pub(super) fn surroundings(&self) -> Surroundings<'_> {
+        let Self { config, networks, owners, namespaces, attachments, nodes, .. } = self;
+        Surroundings { config, networks, owners, namespaces, attachments, nodes }
+    }
+}
+
+/// The cluster as connections see it.
+pub(super) struct Surroundings<'a> {
+    config: &'a Config,
+    networks: &'a Networks,
+    owners: &'a Owners,
+    namespaces: &'a Namespaces,
+    attachments: &'a Attachments,
+    nodes: &'a Nodes,
+}
+
+impl Surroundings<'_> {
+    /// A network that exists.
+    fn network(&self, name: &NetworkName) -> Option<Network> {
         let state = self.networks.get(name)?;
         let owner = state.owner();
         let origin = owner.map_or(NetworkOrigin::Bare, |_| name.origin());
-        let labels = owner.and_then(|owner| self.owners.labels(owner)).cloned();
-        let cluster = &self.config.cluster;
-        Some(Network::of(state.intent(), cluster, origin, Some(state.id()), labels.unwrap_or_default()))
+        let labels = owner.and_then(|owner| self.owners.labels(owner)).cloned().unwrap_or_default();
+        Some(Network::of(state.intent(), &self.config.cluster, origin, Some(state.id()), labels))
     }
 
-    pub(super) fn served_namespace(&self, name: &NamespaceName) -> Option<Namespace> {
+    /// A namespace, and the networks that serve it.
+    fn namespace(&self, name: &NamespaceName) -> Option<Namespace> {
         let namespace = self.namespaces.get(name)?;
+        let primary = self.attachments.primary_of(name, self.networks);
         Some(Namespace {
             name: name.clone(),
             labels: namespace.labels.clone(),
-            primaries: self.primary_of(name).map(|(_, network)| network.clone()).into_iter().collect(),
+            primaries: primary.map(|(_, network)| network.clone()).into_iter().collect(),
         })
     }
 
-    pub(super) fn numbered_node(&self, name: &NodeName) -> Option<NodeRecord> {
+    /// A node that has an id.
+    fn node(&self, name: &NodeName) -> Option<NodeRecord> {
         Some(NodeRecord { name: name.clone(), id: self.nodes.id_of(name)? })
+    }
+
+    pub(super) fn networks(&self) -> impl Iterator<Item = Network> {
+        self.networks.names().filter_map(|name| self.network(name))
+    }
+
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = Namespace> {
+        self.namespaces.iter().filter_map(|namespace| self.namespace(&namespace.name))
+    }
+
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeRecord> {
+        self.nodes.names().filter_map(|name| self.node(name))
     }
 }

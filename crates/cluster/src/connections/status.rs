@@ -10,10 +10,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
-use super::{ConnectState, connect_target};
+use super::{ConnectState, Connects, connect_target};
 use crate::Manager;
+use crate::nodes::Nodes;
 use crate::trouble::finding;
 use crate::writes::FIELD_MANAGER;
+use crate::zone_reports::ZoneReports;
 
 /// Beyond so many zones only failing ones are listed, and no more than these.
 const LISTED_ZONES: usize = 100;
@@ -86,10 +88,11 @@ impl Manager {
             self.connects.late.insert(name.clone());
             return;
         }
-        let Some(accepted) = self.accepted(name, state) else { return };
-        let progress = self.progress(name, state);
+        let Some(accepted) = self.connects.accepted(name, state) else { return };
+        let zones = Zones { now_ms: self.now_ms, nodes: &self.nodes, reports: &self.zone_reports };
+        let progress = zones.progress(name, state);
         let (silent_at, complete) = (progress.silent_at, progress.is_complete());
-        let wanted = self.connect_status(state, &accepted, progress);
+        let wanted = zones.status(state, &accepted, progress);
         let changed = wanted != *state.told();
         if changed {
             self.tell_acceptance(name, &accepted);
@@ -121,15 +124,6 @@ impl Manager {
         }
     }
 
-    /// The condition `Accepted`.
-    fn accepted(&self, name: &ConnectName, state: &ConnectState) -> Option<Finding> {
-        if let Some(trouble) = state.unreadable.as_ref().or(state.without_key.as_ref()) {
-            return Some(finding(ACCEPTED, false, trouble.reason, trouble.message.clone()));
-        }
-        let answer = self.connects.model.as_ref()?.acceptance(name)?;
-        Some(finding(ACCEPTED, answer.accepted, answer.reason.as_str(), answer.message))
-    }
-
     /// A new word about a connection is also an event.
     fn tell_acceptance(&mut self, name: &ConnectName, accepted: &Finding) {
         let Some(state) = self.connects.all.get(name) else { return };
@@ -145,10 +139,30 @@ impl Manager {
             message: accepted.message.clone(),
         });
     }
+}
 
+impl Connects {
+    /// The condition `Accepted`.
+    fn accepted(&self, name: &ConnectName, state: &ConnectState) -> Option<Finding> {
+        if let Some(trouble) = state.unreadable.as_ref().or(state.without_key.as_ref()) {
+            return Some(finding(ACCEPTED, false, trouble.reason, trouble.message.clone()));
+        }
+        let answer = self.model.as_ref()?.acceptance(name)?;
+        Some(finding(ACCEPTED, answer.accepted, answer.reason.as_str(), answer.message))
+    }
+}
+
+/// The zones that are to render connections, and what they have said.
+struct Zones<'a> {
+    now_ms: i64,
+    nodes: &'a Nodes,
+    reports: &'a ZoneReports,
+}
+
+impl Zones<'_> {
     fn progress(&self, name: &ConnectName, state: &ConnectState) -> Progress {
         let mut progress = Progress::default();
-        if !self.zone_reports.are_listed() {
+        if !self.reports.are_listed() {
             let zones = self.nodes.names().map(|node| format!("{READY_IN_ZONE_PREFIX}{node}"));
             progress.waiting = zones.chain([READY.to_owned()]).collect();
             return progress;
@@ -171,13 +185,13 @@ impl Manager {
     ) {
         let kind = format!("{READY_IN_ZONE_PREFIX}{node}");
         let fail = |message: &str| finding(&kind, false, FAILED, message.to_owned());
-        if let Some(failure) = self.zone_reports.failure(name, node) {
+        if let Some(failure) = self.reports.failure(name, node) {
             if live {
                 progress.findings.push(fail(failure));
             }
             return;
         }
-        if state.hash.is_some() && self.zone_reports.rendered(name, node) == state.hash {
+        if state.hash.is_some() && self.reports.rendered(name, node) == state.hash {
             progress.current += usize::from(live);
             let message = "Connect router and all ports created successfully";
             progress.findings.push(finding(&kind, true, SUCCEEDED, message.to_owned()));
@@ -186,8 +200,7 @@ impl Manager {
         if !live {
             return;
         }
-        let silent_at =
-            self.zone_reports.heard_since(node).map(|since| since.max(state.hash_since) + SILENCE_MS);
+        let silent_at = self.reports.heard_since(node).map(|since| since.max(state.hash_since) + SILENCE_MS);
         if state.hash.is_some() && silent_at.is_some_and(|at| at <= self.now_ms) {
             let seconds = SILENCE_MS / 1000;
             let message = format!(
@@ -201,7 +214,7 @@ impl Manager {
             progress.silent_at.into_iter().chain(silent_at.filter(|_| state.hash.is_some())).min();
     }
 
-    fn connect_status(
+    fn status(
         &self,
         state: &ConnectState,
         accepted: &Finding,
@@ -218,7 +231,7 @@ impl Manager {
         };
         let kept: Vec<Condition> = base.conditions.iter().filter(stays).cloned().collect();
         let complete = progress.is_complete();
-        let unknown = !self.zone_reports.are_listed();
+        let unknown = !self.reports.are_listed();
         let findings: Vec<Finding> = [accepted.clone()].into_iter().chain(progress.findings).collect();
         let conditions = merge(&kept, &findings, state.object.generation, &now);
         let failing = |condition: &Condition| {

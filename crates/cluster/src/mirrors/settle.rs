@@ -9,9 +9,13 @@ use causeway_types::{Family, NamespaceName, NetworkName};
 use serde_json::{Value, json};
 
 use super::kept::{Content, Kept, LABELS, Shape, Source};
-use super::{mirror_key, slice_target};
+use super::{Mirrors, mirror_key, slice_target};
 use crate::Manager;
-use crate::pods::PodAddresses;
+use crate::attachments::Attachments;
+use crate::namespaces::Namespaces;
+use crate::networks::Networks;
+use crate::pods::{PodAddresses, Pods};
+use crate::writes::Writes;
 
 /// The one part of a mirror that is written: all of it.
 const PART: Part = Part::Object;
@@ -37,7 +41,7 @@ impl Manager {
     /// Makes the mirror of a slice what it should be. The slice itself may be gone.
     pub(crate) fn settle_mirror(&mut self, source: &ObjectKey) {
         self.tell_taken(source);
-        for (mirror, action) in self.mirror_writes(source) {
+        for (mirror, action) in self.around_mirrors().writes(source) {
             let target = slice_target(&mirror);
             match action {
                 Some(action) => drop(self.writes.ask(target, PART, Priority::Network, action)),
@@ -46,8 +50,38 @@ impl Manager {
         }
     }
 
-    /// What must be written for a slice; nothing is a creation that must not happen any more. Further mirrors of it go once the right one is there, so that there is always one.
-    fn mirror_writes(&self, source: &ObjectKey) -> Vec<(ObjectKey, Option<Action>)> {
+    fn around_mirrors(&self) -> Around<'_> {
+        let Self { mirrors, namespaces, attachments, networks, pods, writes, .. } = self;
+        Around { mirrors, namespaces, attachments, networks, pods, writes }
+    }
+
+    /// Says once that a slice has no mirror because another slice has its name.
+    fn tell_taken(&mut self, key: &ObjectKey) {
+        let taken = self.around_mirrors().taken(key);
+        if taken.is_none() {
+            self.mirrors.told.remove(key);
+        }
+        let Some((regarding, message)) = taken.filter(|_| self.mirrors.told.insert(key.clone())) else {
+            return;
+        };
+        self.writes.warn(regarding, MIRROR_NAME_TAKEN, message);
+    }
+}
+
+/// What mirrors are made of.
+struct Around<'a> {
+    mirrors: &'a Mirrors,
+    namespaces: &'a Namespaces,
+    attachments: &'a Attachments,
+    networks: &'a Networks,
+    pods: &'a Pods,
+    writes: &'a Writes,
+}
+
+impl Around<'_> {
+    /// What must be written for a slice; nothing is a creation that must not happen any more. Further mirrors of the slice go
+    /// once the right one is there, so that there is always one.
+    fn writes(&self, source: &ObjectKey) -> Vec<(ObjectKey, Option<Action>)> {
         let mirror = mirror_key(source);
         let there = self.mirrors.all.get(&mirror);
         let shape = match self.wanted_mirror(source) {
@@ -93,7 +127,7 @@ impl Manager {
             return Wanted::Hold;
         }
         let labelled = self.namespaces.is_labelled(&key.namespace);
-        let primary = self.primary_of(&key.namespace).filter(|_| labelled);
+        let primary = self.attachments.primary_of(&key.namespace, self.networks).filter(|_| labelled);
         // A slice that is going serves nobody any more; and if its owner is gone, a mirror would be collected again and again.
         let slice = self.mirrors.all.get(key).filter(|slice| !slice.deleting);
         match (slice, primary) {
@@ -138,18 +172,6 @@ impl Manager {
         let (_, addresses) = primary.filter(|(nad, _)| self.attachments.network_of(nad) == Some(network))?;
         let address = addresses.iter().find(|address| Family::of(address) == family)?;
         Some(Cow::Owned(endpoint.at(address)))
-    }
-
-    /// Says once that a slice has no mirror because another slice has its name.
-    fn tell_taken(&mut self, key: &ObjectKey) {
-        let taken = self.taken(key);
-        if taken.is_none() {
-            self.mirrors.told.remove(key);
-        }
-        let Some((regarding, message)) = taken.filter(|_| self.mirrors.told.insert(key.clone())) else {
-            return;
-        };
-        self.writes.warn(regarding, MIRROR_NAME_TAKEN, message);
     }
 
     fn taken(&self, key: &ObjectKey) -> Option<(Regarding, String)> {

@@ -13,9 +13,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::{Owner, Report};
-use crate::networks::NetworkState;
+use crate::attachments::Attachments;
+use crate::networks::{NetworkState, Networks};
+use crate::nodes::Nodes;
+use crate::pods::Pods;
 use crate::trouble::{LISTED, NETWORK_ALLOCATION_FAILED, Trouble, finding, listed};
 use crate::writes::FIELD_MANAGER;
+use crate::zone_reports::ZoneReports;
 use crate::{Manager, OwnerKey};
 
 impl Manager {
@@ -26,9 +30,10 @@ impl Manager {
             return;
         }
         let base = owner.sent.as_ref().map_or(&owner.object.status, |(sent, _)| sent);
-        let findings = self.findings(key, owner);
+        let observed = self.observed();
+        let findings = observed.findings(key, owner);
         let allocation = findings.last().filter(|finding| !finding.status).cloned();
-        let wanted = self.status(key, owner, base, &findings);
+        let wanted = observed.status(key, owner, base, &findings);
         if wanted == *base {
             return;
         }
@@ -46,6 +51,11 @@ impl Manager {
             let message = format!("error allocating network {}: {}", key.network(), finding.message);
             self.writes.warn(regarding, NETWORK_ALLOCATION_FAILED, message);
         }
+    }
+
+    fn observed(&self) -> Observed<'_> {
+        let Self { now_ms, nodes, attachments, networks, pods, zone_reports, .. } = self;
+        Observed { now_ms: *now_ms, nodes, attachments, networks, pods, zone_reports }
     }
 
     pub(crate) fn status_done(&mut self, target: &Target) {
@@ -72,7 +82,19 @@ impl Manager {
         }
         self.dirty.owners_in([key], &namespace);
     }
+}
 
+/// What statuses are made of besides the owner itself.
+struct Observed<'a> {
+    now_ms: i64,
+    nodes: &'a Nodes,
+    attachments: &'a Attachments,
+    networks: &'a Networks,
+    pods: &'a Pods,
+    zone_reports: &'a ZoneReports,
+}
+
+impl Observed<'_> {
     fn status(
         &self,
         key: &OwnerKey,

@@ -21,7 +21,7 @@ use crate::nodes::{host_ranges, node_of_address};
 use crate::trouble::{ERROR_ALLOCATING_POD, Trouble};
 use entry::{default_entry, network_entry};
 use pools::{Pool, Pools};
-use wanted::{Refusal, Wanted, object_key};
+use wanted::{Offer, Refusal, Wanted, object_key};
 
 /// All pods.
 #[derive(Debug, Default)]
@@ -467,7 +467,7 @@ impl Manager {
             return Ok(current);
         }
         let Some(node) = record.node.clone() else { return Ok(current) };
-        let wanted = self.wanted_of(record, &current)?;
+        let wanted = self.offer().wanted_of(record, &current)?;
         let mut fresh = Vec::new();
         for wanted in wanted {
             if current.0.contains_key(&wanted.attachment) {
@@ -486,6 +486,11 @@ impl Manager {
             }
         }
         Ok(current)
+    }
+
+    fn offer(&self) -> Offer<'_> {
+        let Self { config, namespaces, attachments, networks, .. } = self;
+        Offer { config, namespaces, attachments, networks }
     }
 
     fn give(&mut self, key: &ObjectKey, wanted: &Wanted, node: &NodeName) -> Result<PodNetwork, Refusal> {

@@ -12,9 +12,11 @@ use causeway_types::{NadKey, NamespaceName, NetworkName, ObjectName};
 use ipnet::IpNet;
 
 use super::pools::Asked;
-use crate::Manager;
-use crate::attachments::Verdict;
+use crate::Config;
+use crate::attachments::{Attachments, Verdict};
 use crate::keys::Wait;
+use crate::namespaces::Namespaces;
+use crate::networks::Networks;
 use crate::trouble::{Trouble, invalid_primary_network};
 
 /// One attachment that a pod is to have.
@@ -50,7 +52,15 @@ impl Refusal {
     }
 }
 
-impl Manager {
+/// What pods can be attached to.
+pub(super) struct Offer<'a> {
+    pub(super) config: &'a Config,
+    pub(super) namespaces: &'a Namespaces,
+    pub(super) attachments: &'a Attachments,
+    pub(super) networks: &'a Networks,
+}
+
+impl Offer<'_> {
     /// The attachments of a pod, the default network first.
     pub(super) fn wanted_of(&self, pod: &Pod, current: &PodNetworks) -> Result<Vec<Wanted>, Refusal> {
         let namespace = &pod.key.namespace;
@@ -86,7 +96,8 @@ impl Manager {
             return Ok(Vec::new());
         }
         let (nad, network) = self
-            .primary_of(namespace)
+            .attachments
+            .primary_of(namespace, self.networks)
             .map(|(nad, network)| (nad.clone(), network.clone()))
             .ok_or_else(|| Refusal::told(invalid_primary_network(namespace.as_str()), wait()))?;
         let state = self.networks.get(&network).ok_or_else(|| Refusal::silent(Wait::Nad(nad.clone())))?;
