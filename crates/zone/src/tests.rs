@@ -146,7 +146,7 @@ fn why_a_network_is_not_rendered() {
 fn a_node_beyond_the_last_subnet() {
     let mut zone = zone();
     let mut small = blue("ns1/blue");
-    small.configure(&small.config.replace("10.20.0.0/16/24", "10.20.0.0/24/25"));
+    small.configure(small.config.replace("10.20.0.0/16/24", "10.20.0.0/24/25"));
     zone.apply_nad(&small);
     assert!(is_rendered(&zone, "cluster_udn_blue"));
     zone.apply_node(&node("n1", 4));
