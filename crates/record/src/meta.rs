@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use causeway_types::NamespaceName;
 use k8s_openapi::api::core::v1 as core;
@@ -30,6 +31,17 @@ pub struct ObjectKey {
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl FromStr for ObjectKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (namespace, name) =
+            text.split_once('/').ok_or_else(|| format!("{text:?} is not namespace/name"))?;
+        let namespace = NamespaceName::new(namespace).map_err(|error| error.to_string())?;
+        Ok(Self { namespace, name: name.to_owned() })
     }
 }
 

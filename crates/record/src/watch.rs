@@ -1,6 +1,7 @@
 //! What a watch says, as values: objects that are there or gone, and whether everything has been said.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
 
 use kube_core::Resource;
 use serde::de::DeserializeOwned;
@@ -44,8 +45,8 @@ pub enum Cause {
 pub trait Watched: Sized + Send + 'static {
     /// The object as the API server has it, with the fields that are read.
     type Object: Resource + Clone + Debug + DeserializeOwned + Send + 'static;
-    /// What objects are told apart by.
-    type Key: Clone + Debug + Ord + Send + 'static;
+    /// What objects are told apart by. Reads back from how it prints, so that it can be kept as text.
+    type Key: Clone + Debug + Display + FromStr + Ord + Send + 'static;
     /// The plural of the kind, for messages.
     const KIND: &'static str;
 

@@ -41,18 +41,18 @@ impl Default for Times {
 
 /// The lease as it was read: who has it, and how often it changed hands.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct LeaseSpec {
+struct LeaseSpec {
     /// Who has it; nobody when empty.
-    pub holder: String,
+    holder: String,
     /// How long it holds after it was renewed, in seconds.
-    pub seconds: i32,
+    seconds: i32,
     /// How often it changed hands.
-    pub transitions: i32,
+    transitions: i32,
 }
 
 /// What follows from a lease.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Verdict {
+enum Verdict {
     /// It is ours: renew it.
     Renew,
     /// It is free or has run out: take it.
@@ -63,7 +63,7 @@ pub enum Verdict {
 
 /// What follows from a lease. Clocks differ between machines, so a foreign lease has run out only when it has not
 /// changed for its whole length by our own clock: `unchanged_ms` is how long we have seen it as it is.
-pub fn evaluate(lease: &LeaseSpec, me: &str, unchanged_ms: i64) -> Verdict {
+fn evaluate(lease: &LeaseSpec, me: &str, unchanged_ms: i64) -> Verdict {
     if lease.holder == me {
         Verdict::Renew
     } else if lease.holder.is_empty() || unchanged_ms >= i64::from(lease.seconds.max(1)) * 1000 {

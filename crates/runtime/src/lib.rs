@@ -25,7 +25,7 @@ pub use error::Error;
 pub use events::Recorder;
 pub use flags::ClusterFlags;
 pub use health::Health;
-pub use lease::{Lease, LeaseSpec, Times, Verdict, evaluate};
+pub use lease::{Lease, Times};
 pub use metrics::serve;
 pub use permit::Permit;
 pub use process::describe;

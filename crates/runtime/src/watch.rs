@@ -74,7 +74,7 @@ impl<M: Send + 'static> Watches<'_, M> {
     ) where
         T::Object: Sync,
     {
-        let seen = Arc::new(Mutex::new(Seen::<T::Key>::default()));
+        let seen = Arc::new(Mutex::new(Seen::default()));
         let (sender, health) = (self.sender.clone(), self.health.clone());
         self.tasks.keep(&format!("watch of {}", T::KIND), move || {
             let sink = Sink::<T, M> { seen: Arc::clone(&seen), sender: sender.clone(), wrap };

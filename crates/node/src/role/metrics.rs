@@ -1,9 +1,10 @@
 //! What the role counts.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 
 use causeway_ovn::apply::Stats;
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -14,16 +15,14 @@ struct Labels {
     what: &'static str,
 }
 
-type Number = Gauge<f64, AtomicU64>;
-
 /// The role's numbers.
 #[derive(Clone, Default)]
 pub(super) struct Metrics {
-    rows: Family<Labels, Number>,
+    rows: Family<Labels, Counter>,
     networks: Gauge,
     pods: Gauge,
     problems: Gauge,
-    host_writes: Gauge,
+    host_writes: Counter,
 }
 
 impl Metrics {
@@ -60,7 +59,7 @@ impl Metrics {
             ("audit_findings", stats.audit_findings),
         ];
         for (what, number) in numbers {
-            self.rows.get_or_create(&Labels { database, what }).set(number as f64);
+            self.rows.get_or_create(&Labels { database, what }).inner().store(number, Ordering::Relaxed);
         }
     }
 
@@ -71,6 +70,6 @@ impl Metrics {
     }
 
     pub(super) fn host(&self, writes: u64) {
-        self.host_writes.set(writes as i64);
+        self.host_writes.inner().store(writes, Ordering::Relaxed);
     }
 }

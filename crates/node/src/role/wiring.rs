@@ -31,7 +31,7 @@ const DEFAULT_NETWORK: &str = "ovn-kubernetes";
 /// The pods' side of the role.
 pub(super) struct Wiring {
     pods: Pods,
-    /// Serves as long as this lives.
+    /// Its socket goes with it.
     _server: CniServer,
     file: PathBuf,
     content: String,

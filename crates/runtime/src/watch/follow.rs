@@ -33,13 +33,13 @@ const LIST_ENDS: &str = "k8s.io/initial-events-end";
 /// Whom a watch tells.
 pub(super) struct Sink<T: Watched, M> {
     /// Outlives the task: one that is started again must still find out what is gone.
-    pub(super) seen: Arc<Mutex<Seen<T::Key>>>,
+    pub(super) seen: Arc<Mutex<Seen>>,
     pub(super) sender: mpsc::Sender<M>,
     pub(super) wrap: fn(Event<T, T::Key>) -> M,
 }
 
 impl<T: Watched, M> Sink<T, M> {
-    fn seen(&self) -> MutexGuard<'_, Seen<T::Key>> {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

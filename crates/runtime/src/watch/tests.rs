@@ -176,3 +176,31 @@ async fn a_kind_that_the_cluster_may_do_without_is_no_fault() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(bench.health.get(), Ok(()));
 }
+
+/// A child that panics comes back, and still knows what it had seen.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_still_finds_out_what_is_gone() {
+    fn fragile(event: Said) -> Said {
+        assert!(
+            !matches!(&event, Event::Applied(namespace) if namespace.name.as_str() == "bad"),
+            "a bad object"
+        );
+        event
+    }
+    let (_lines, stream) = Lines::new();
+    let mut answers = VecDeque::from([list(&["a", "bad"], "", "7"), list(&["b"], "", "8"), stream]);
+    let (client, _) = fake::client(move |_, _| answers.pop_front().unwrap_or(Answer::Silence));
+    let health = Health::waiting("test");
+    health.set(Ok(()));
+    let mut tasks = Tasks::new(&health, &mut Registry::default());
+    let (sender, events) = mpsc::channel(16);
+    Watches { tasks: &mut tasks, health: &health, sender }.everywhere::<Namespace>(
+        &client,
+        Selection::default(),
+        fragile,
+    );
+    let mut bench = Bench { _tasks: tasks, health, asked: Asked::default(), events };
+    assert_eq!(bench.said(5).await, ["+a", "+b", "-a", "-bad", "synced"]);
+    let problem = bench.health.get().unwrap_err();
+    assert_eq!(problem, "watch of namespaces was started again: it panicked: a bad object");
+}
