@@ -30,10 +30,8 @@ pub struct Nad {
     pub finalizers: Vec<String>,
     /// Who controls it, if anybody.
     pub controller: Option<Controller>,
-    /// `spec.config`, as it is written; of other plugins' definitions nothing, for it is none of our business and may hold what
-    /// nobody else should see.
-    pub config: String,
-    /// What that means.
+    config: String,
+    /// What its configuration means.
     #[serde(skip_serializing)]
     pub attachment: Attachment,
     /// The name of the network that the cluster manager has given it.
@@ -121,6 +119,12 @@ impl Nad {
             TunnelKeys::KEY => self.tunnel_keys = read(text),
             _ => {}
         }
+    }
+
+    /// `spec.config`, as it is written; of other plugins' definitions nothing, for it is none of our business and may hold what
+    /// nobody else should see.
+    pub fn config(&self) -> &str {
+        &self.config
     }
 
     /// Takes a configuration in.

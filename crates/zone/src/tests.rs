@@ -99,7 +99,7 @@ fn definitions_that_disagree() {
     zone.apply_nad(&blue("ns3/blue"));
     let before = format!("{:?}", zone.rendering(&network("cluster_udn_blue")));
     let mut other = blue("ns1/blue");
-    other.configure(other.config.replace("10.20.0.0/16/24", "10.99.0.0/16/24"));
+    other.configure(other.config().replace("10.20.0.0/16/24", "10.99.0.0/16/24"));
     zone.apply_nad(&other);
     other.configure("{");
     zone.apply_nad(&other);
@@ -134,7 +134,7 @@ fn why_a_network_is_not_rendered() {
     for (nad, expected) in table.into_iter().chain([(unnamed, Reason::NoId)]) {
         let mut zone = zone();
         zone.apply_nad(&nad);
-        assert_eq!(reason(&zone, "ns1_x"), Some(expected), "{}", nad.config);
+        assert_eq!(reason(&zone, "ns1_x"), Some(expected), "{}", nad.config());
         assert!(is_rendered(&zone, "default"));
         zone.apply_nad(&super::tests::nad("ns1/x", "ns1_x", "layer3", &id("1")));
         assert_eq!(reason(&zone, "ns1_x"), None);
@@ -146,7 +146,7 @@ fn why_a_network_is_not_rendered() {
 fn a_node_beyond_the_last_subnet() {
     let mut zone = zone();
     let mut small = blue("ns1/blue");
-    small.configure(small.config.replace("10.20.0.0/16/24", "10.20.0.0/24/25"));
+    small.configure(small.config().replace("10.20.0.0/16/24", "10.20.0.0/24/25"));
     zone.apply_nad(&small);
     assert!(is_rendered(&zone, "cluster_udn_blue"));
     zone.apply_node(&node("n1", 4));

@@ -282,7 +282,7 @@ fn as_object(nad: &Nad) -> NetworkAttachmentDefinition {
             owner_references: controller.map(|controller| vec![controller]),
             ..ObjectMeta::default()
         },
-        spec: NetworkAttachmentDefinitionSpec { config: Some(nad.config.clone()) },
+        spec: NetworkAttachmentDefinitionSpec { config: Some(nad.config().to_owned()) },
     }
 }
 

@@ -98,8 +98,8 @@ pub fn nad(nad: &str, network: &str, id: u32, config: Value) -> Nad {
     if fields["topology"] == "layer2" {
         annotations.push(("k8s.ovn.org/tunnel-keys", format!("[{},{}]", 16_711_683 + id, 16_720_000 + id)));
     }
-    let mut record =
-        Nad { uid: format!("nad-{nad}"), created: i64::from(id), ..Nad::new(key(namespace, name)) };
+    let mut record = Nad::new(key(namespace, name));
+    (record.uid, record.created) = (format!("nad-{nad}"), i64::from(id));
     annotations.iter().for_each(|(key, text)| record.annotate(key, Some(text)));
     record.configure(fields.to_string());
     record
