@@ -19,6 +19,13 @@ fn set(lines: &[&str]) -> BTreeSet<String> {
     lines.iter().map(|line| (*line).to_owned()).collect()
 }
 
+/// Waits until the one port of a pod is there, so that its ADD waits for ovn-controller.
+async fn has_port(node: &Node) {
+    while node.switch.ports().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// A node with the layer3 network `blue`, primary in `ns1`.
 fn node_with_blue() -> Node {
     let node = Node::start();
@@ -260,8 +267,7 @@ fn h11_waits_for_the_controller_and_not_for_a_pod_that_is_gone() {
         node.pods.apply_pod(&web);
         let add = node.call("ADD", &sandbox, &web);
         let later = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            assert_eq!(node.switch.ports(), ["abcdef012345678"]);
+            has_port(&node).await;
             node.controller.switch_on(true);
             Instant::now()
         };
@@ -273,7 +279,7 @@ fn h11_waits_for_the_controller_and_not_for_a_pod_that_is_gone() {
         node.controller.switch_on(false);
         let add = node.call("ADD", &sandbox, &web);
         let delete = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            has_port(&node).await;
             node.pods.delete_pod(&web.key);
         };
         let (added, ()) = tokio::join!(add, delete);
@@ -305,7 +311,7 @@ fn a_del_ends_the_add_of_its_sandbox() {
         let (sandbox, web) = (Sandbox::new(SANDBOX), pod("web", Some(plain(5))));
         node.pods.apply_pod(&web);
         let del = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            has_port(&node).await;
             node.call("DEL", &sandbox, &web).await
         };
         let (added, deleted) = tokio::join!(node.call("ADD", &sandbox, &web), del);
@@ -495,9 +501,11 @@ fn the_database_restarts_during_an_add() {
         node.pods.apply_pod(&web);
         let shim = node.shim("ADD", &sandbox, &web, json!({}));
         let add = tokio::task::spawn_blocking(move || shim.run());
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        has_port(&node).await;
         node.switch.database.kill();
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        while node.ovs.ready().is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         node.switch.database.serve();
         node.controller.switch_on(true);
         add.await.unwrap().unwrap();

@@ -160,7 +160,7 @@ impl Served<'_> {
             (SocketAddr::new(*address, port.port), targets)
         };
         let vips: Vips = self.service.addresses.iter().map(target).collect();
-        // What leaves the network leaves each node by another way.
+        // A target outside of the network is reached through the node's own gateway, so the load balancer is the node's.
         let leaves = vips.values().flatten().any(|target| !has_address(self.scope.net, target.ip()));
         let reach = if self.service.local || leaves { Reach::NodeSwitch } else { Reach::Cluster };
         (reach, vips)

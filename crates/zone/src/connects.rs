@@ -137,7 +137,7 @@ impl Connects {
 }
 
 impl Zone {
-    /// From now on nobody can say which connections there are: what is there of them stays.
+    /// Connections are watched and not listed yet: until they are, rows of connections stay as they are.
     pub fn await_connects(&mut self) {
         self.connects.awaited = true;
     }
@@ -147,7 +147,7 @@ impl Zone {
         if !std::mem::take(&mut self.connects.awaited) {
             return Changes::default();
         }
-        // Whose peers use a network, and who has its load balancers, is known only now, too.
+        // Only now is it known which networks are used through a connection, and which groups have their load balancers.
         Changes::everything()
     }
 
@@ -156,7 +156,8 @@ impl Zone {
         !self.connects.awaited
     }
 
-    /// A connection is there, or has changed. One that is going is gone: nobody waits for the cluster manager with that.
+    /// A connection is there, or has changed. One with a deletion timestamp counts as gone; its finalizer is the cluster
+    /// manager's business.
     pub fn apply_connect(&mut self, connect: &record::Connect) -> Changes {
         if connect.deleting {
             return self.delete_connect(&connect.name);

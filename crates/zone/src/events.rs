@@ -144,7 +144,7 @@ impl Zone {
     fn set_node(&mut self, name: &NodeName, info: Option<NodeInfo>) -> Changes {
         let mut concerned = self.nodes.set(name, info);
         let mut changes = Changes::default();
-        // Who claims what is this node's changes nothing for this node.
+        // Another node that claims this node's id, chassis or address changes nothing for this node.
         concerned.remove(&self.config.node);
         for node in &concerned {
             self.report_clash(node);
