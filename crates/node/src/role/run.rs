@@ -267,7 +267,7 @@ impl Task {
     /// When there is something to do without any event.
     fn wake(&self) -> Instant {
         let tick = self.state.zone.deadline().map(|ms| self.born + Duration::from_millis(ms));
-        let look = self.stirred.then(|| self.looked + LOOK_INTERVAL);
+        let look = (self.stirred && self.state.is_ready()).then(|| self.looked + LOOK_INTERVAL);
         let next = tick.into_iter().chain(look).min();
         next.unwrap_or_else(|| Instant::now() + LONGEST_SLEEP).max(Instant::now() + SHORTEST_SLEEP)
     }
