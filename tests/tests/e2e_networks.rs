@@ -67,6 +67,7 @@ fn islands_are_islands() {
     twins_have_the_same_addresses(sandbox);
     a_layer2_gateway_is_one(sandbox);
     networks_are_told_at_a_glance(sandbox);
+    pods_say_where_they_are(sandbox);
     a_pod_of_a_network_is_started_anew_when_it_is_not_live(sandbox);
 }
 
@@ -142,6 +143,25 @@ fn a_layer2_gateway_is_one(sandbox: &Sandbox) {
     let text = seen.first().unwrap();
     assert!(text.contains("default via 203.203.0.1 dev ovn-udn1"), "{text}");
     assert!(text.contains("lladdr 0a:58:cb:cb:00:01"), "{text}");
+}
+
+/// Each pod's network status has the addresses that it answers at, and says which interface leads out.
+fn pods_say_where_they_are(sandbox: &Sandbox) {
+    for (pod, interfaces) in [("blue-one/a", &["eth0", "ovn-udn1"][..]), ("plain/a", &["eth0"])] {
+        let addresses = sandbox.pod(pod).addresses().unwrap();
+        let status = sandbox.wait_for(&format!("the network status of {pod}"), || {
+            let object = sandbox.pod(pod).object()?;
+            let text = object["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"].as_str();
+            Ok(text.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok()))
+        });
+        let status = status.unwrap();
+        let all = status.as_array().unwrap();
+        assert_eq!(all.iter().map(|one| one["interface"].as_str().unwrap()).collect::<Vec<_>>(), interfaces);
+        let leads_out: Vec<_> = all.iter().filter(|one| one["default"] == true).collect();
+        let ips: Vec<&str> =
+            leads_out[0]["ips"].as_array().unwrap().iter().filter_map(|ip| ip.as_str()).collect();
+        assert_eq!((leads_out.len(), ips), (1, addresses.iter().map(String::as_str).collect()), "{status}");
+    }
 }
 
 fn networks_are_told_at_a_glance(sandbox: &Sandbox) {

@@ -34,9 +34,16 @@ impl Members {
     }
 
     fn all(&self) -> Vec<Planned> {
-        let set =
-            nb::AddressSet { name: "set".into(), addresses: self.addresses.clone(), ..Default::default() };
-        let balancer = nb::LoadBalancer { name: "lb".into(), vips: self.vips.clone(), ..Default::default() };
+        let set = nb::AddressSet {
+            name: "set".into(),
+            addresses: self.addresses.iter().cloned().collect(),
+            ..Default::default()
+        };
+        let balancer = nb::LoadBalancer {
+            name: "lb".into(),
+            vips: self.vips.clone().into_iter().collect(),
+            ..Default::default()
+        };
         let mut all = Planned::new(SET, set).members_apart("addresses");
         all.extend(Planned::new(BALANCER, balancer).members_apart("vips"));
         all

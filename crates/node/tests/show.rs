@@ -5,10 +5,10 @@ mod support;
 
 use causeway_ovn::declare::NORTHBOUND;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, RowKey, Str, diff_slice};
+use causeway_ovn::{Members, Pairs, Planned, RowKey, Str, diff_slice};
 use causeway_testing::OvsdbServer;
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+
 use support::{World, applier, northbound, run, settle, small};
 
 const SLICE: &str = "t:blue:";
@@ -17,20 +17,20 @@ const SLICE: &str = "t:blue:";
 fn world(subnet: &str, ports: &[(&str, &str)]) -> World {
     let switch = nb::LogicalSwitch {
         name: "blue".into(),
-        other_config: BTreeMap::from([("subnet".into(), subnet.into())]),
+        other_config: Pairs::from([("subnet".into(), subnet.into())]),
         ..Default::default()
     };
     let mut rows = vec![Planned::new("t:blue:switch", switch)];
     for (name, address) in ports {
         let port = nb::LogicalSwitchPort {
             name: (*name).into(),
-            addresses: BTreeSet::from([Str::from(*address)]),
+            addresses: Members::from([Str::from(*address)]),
             ..Default::default()
         };
         let path = format!("t:blue:port:{name}");
         rows.push(Planned::new(path, port).within::<nb::LogicalSwitch>("t:blue:switch", "ports"));
     }
-    World { extra: BTreeMap::from([(SLICE.into(), rows)]), ..World::default() }
+    World { extra: [(SLICE.into(), rows)].into(), ..World::default() }
 }
 
 async fn difference(server: &OvsdbServer, from: &World, to: &World) -> (String, serde_json::Value) {
@@ -88,7 +88,7 @@ fn members(addresses: &[&str], vips: &[(&str, &str)]) -> World {
     };
     let mut rows = Planned::new("t:blue:set", set).members_apart("addresses");
     rows.extend(Planned::new("t:blue:lb", balancer).members_apart("vips"));
-    World { extra: BTreeMap::from([(SLICE.into(), rows)]), ..World::default() }
+    World { extra: [(SLICE.into(), rows)].into(), ..World::default() }
 }
 
 const CHANGED_MEMBERS: &str = "\

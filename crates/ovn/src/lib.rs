@@ -16,6 +16,7 @@ pub mod declare;
 pub mod generated;
 pub mod path;
 
+mod collections;
 mod desired;
 mod diff;
 mod member;
@@ -24,6 +25,7 @@ mod show;
 mod typed;
 
 pub use causeway_ovsdb::{Str, Uuid};
+pub use collections::{Members, Pairs};
 pub use desired::{Edge, Plan, Planned, Planner, RowKey, reference};
 pub use diff::{ColumnChange, Create, Delete, How, MemberChange, Modify, PlanError, SliceDiff, diff_slice};
 pub use member::together;

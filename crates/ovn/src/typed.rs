@@ -1,8 +1,9 @@
 //! Rows as Rust structs. The structs are generated; what they have in common is here.
 
+use crate::collections::{Members, Pairs};
 use crate::path;
 use causeway_ovsdb::{Atom, Datum, RowRef, Str, Uuid};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// What is known of a table when the program is built: its names. Types and rules come from the server's schema.
@@ -110,11 +111,12 @@ impl<T: Element> Field for Option<T> {
     }
 }
 
-impl<T: Element> Field for BTreeSet<T> {
-    fn into_datum(mut self) -> Datum {
-        match self.len() {
-            1 => self.pop_first().map_or_else(Datum::empty, |one| Datum::One(one.into_atom())),
-            _ => Datum::set(self.into_iter().map(Element::into_atom)),
+impl<T: Element> Field for Members<T> {
+    fn into_datum(self) -> Datum {
+        let mut members = self.into_members();
+        match members.pop() {
+            Some(one) if members.is_empty() => Datum::One(one.into_atom()),
+            last => Datum::set(members.into_iter().chain(last).map(Element::into_atom)),
         }
     }
 
@@ -124,12 +126,9 @@ impl<T: Element> Field for BTreeSet<T> {
 }
 
 /// Nearly all maps; they need no atoms in between.
-impl Field for BTreeMap<Str, Str> {
+impl Field for Pairs {
     fn into_datum(self) -> Datum {
-        // Collecting would take room for four at least, and give it back.
-        let mut pairs = Vec::with_capacity(self.len());
-        pairs.extend(self);
-        Datum::StrMap(pairs.into_boxed_slice())
+        Datum::StrMap(self.into_pairs().into_boxed_slice())
     }
 
     fn from_datum(datum: &Datum) -> Option<Self> {

@@ -1,11 +1,10 @@
 //! What planned rows have in common: their paths, their `external_ids`, and short ways to write ports and routes.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use causeway_api::crd::Topology;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str};
+use causeway_ovn::{Members, Pairs, Planned, Str};
 use causeway_types::{Mac, NetworkName};
 use causeway_zone::Active;
 use ipnet::IpNet;
@@ -14,7 +13,7 @@ use crate::network::CoreKey;
 use crate::room::SliceKey as _;
 
 /// Texts by key, as OVN has them.
-pub(crate) type Map = BTreeMap<Str, Str>;
+pub(crate) type Map = Pairs;
 
 /// A map of these pairs.
 pub(crate) fn map<K: Into<Str>, V: Into<Str>>(pairs: impl IntoIterator<Item = (K, V)>) -> Map {
@@ -22,7 +21,7 @@ pub(crate) fn map<K: Into<Str>, V: Into<Str>>(pairs: impl IntoIterator<Item = (K
 }
 
 /// A set of these texts.
-pub(crate) fn set<T: ToString>(items: impl IntoIterator<Item = T>) -> BTreeSet<Str> {
+pub(crate) fn set<T: ToString>(items: impl IntoIterator<Item = T>) -> Members<Str> {
     items.into_iter().map(|item| item.to_string().into()).collect()
 }
 

@@ -15,9 +15,7 @@ pub use node::{
     ChassisId, EncapIps, GatewayConfig, GatewayMode, GatewayMtuSupport, HostCidrs, Layer2TopologyVersion,
     ManagementMacs, MasqueradeSubnets, NodeSubnets, PrimaryAddresses, TransitPeerPorts, TransitSwitchPort,
 };
-pub use pod::{
-    Attachment, Dns, InterfaceStatus, NetworkStatus, PodNetwork, PodNetworks, PodRole, PodRoute,
-};
+pub use pod::{Attachment, Dns, InterfaceStatus, NetworkStatus, PodNetwork, PodNetworks, PodRole, PodRoute};
 pub use request::{
     DefaultNetworkRequest, NetworkSelection, OpenPort, OpenPorts, Protocol, RequestedIp, RequestedNetworks,
     RequestedPrimary,

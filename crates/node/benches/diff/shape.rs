@@ -2,8 +2,7 @@
 //! N·M static routes, N·(N−1) policies.
 
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Plan, Planned, Planner, RowKey, Str, path};
-use std::collections::{BTreeMap, BTreeSet};
+use causeway_ovn::{Members, Pairs, Plan, Planned, Planner, RowKey, Str, path};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -118,9 +117,9 @@ impl Connect {
     }
 
     /// Beside the row's own id; network and node are parts of that.
-    fn ids(&self, kind: &str) -> BTreeMap<Str, Str> {
+    fn ids(&self, kind: &str) -> Pairs {
         let keys = &self.keys;
-        BTreeMap::from([
+        Pairs::from([
             (keys.owner.clone(), keys.owner_name.clone()),
             (keys.kind.clone(), kind.into()),
             (keys.name.clone(), "blue".into()),
@@ -144,14 +143,14 @@ impl Connect {
     fn link(&self, n: usize, m: usize) -> Planned {
         let ip = address([10, 0, 0, 0], 2 * self.slot(n, m));
         let mut options =
-            BTreeMap::from([("requested-tnl-key".into(), text!("{}", self.slot(n, m) % 32_000 + 1))]);
+            Pairs::from([("requested-tnl-key".into(), text!("{}", self.slot(n, m) % 32_000 + 1))]);
         if m > 0 {
             options.insert("requested-chassis".into(), self.node(m).clone());
         }
         let port = nb::LogicalRouterPort {
             name: text!("blue-to-{}-{}", self.network(n), self.node(m)),
             mac: mac(ip),
-            networks: BTreeSet::from([ip_text(ip, "/31")]),
+            networks: Members::from([ip_text(ip, "/31")]),
             peer: (m == 0).then(|| text!("{}-{}-to-blue", self.network(n), self.node(0))),
             options,
             external_ids: self.ids("link"),
@@ -166,7 +165,7 @@ impl Connect {
         let port = nb::LogicalRouterPort {
             name: text!("{}-{}-to-blue", self.network(n), self.node(0)),
             mac: mac(ip),
-            networks: BTreeSet::from([ip_text(ip, "/31")]),
+            networks: Members::from([ip_text(ip, "/31")]),
             peer: Some(text!("blue-to-{}-{}", self.network(n), self.node(0))),
             external_ids: self.ids("peer"),
             ..Default::default()
@@ -198,7 +197,7 @@ impl Connect {
                 ip_text(address([100, 0, 0, 0], 65_536 * other), "/16")
             ),
             action: "reroute".into(),
-            nexthops: BTreeSet::from([ip_text(address([10, 0, 0, 0], 2 * self.slot(n, 0)), "")]),
+            nexthops: Members::from([ip_text(address([10, 0, 0, 0], 2 * self.slot(n, 0)), "")]),
             external_ids: self.ids("policy"),
             ..Default::default()
         };
@@ -209,7 +208,7 @@ impl Connect {
     fn router(&self) -> Planned {
         let router = nb::LogicalRouter {
             name: "connect-router-blue".into(),
-            options: BTreeMap::from([("requested-tnl-key".into(), "16715780".into())]),
+            options: Pairs::from([("requested-tnl-key".into(), "16715780".into())]),
             external_ids: self.ids("router"),
             ..Default::default()
         };

@@ -8,7 +8,7 @@ use causeway_node::{Applier, ApplierConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::NORTHBOUND;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Plan, Planned, Planner, Str, path};
+use causeway_ovn::{Members, Pairs, Plan, Planned, Planner, Str, path};
 use causeway_testing::{OvsdbServer, schema_file};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,8 +74,8 @@ fn at(i: u8, rest: &[&str]) -> Str {
     path::join(["t", &i.to_string()].into_iter().chain(rest.iter().copied()))
 }
 
-fn ids(i: u8) -> BTreeMap<Str, Str> {
-    BTreeMap::from([
+fn ids(i: u8) -> Pairs {
+    Pairs::from([
         ("k8s.ovn.org/owner-type".into(), "Island".into()),
         ("k8s.ovn.org/name".into(), i.to_string().into()),
     ])
@@ -127,10 +127,7 @@ impl World {
         let switch = at(i, &["switch"]);
         let row = nb::LogicalSwitch {
             name: format!("s{i}").into(),
-            other_config: BTreeMap::from([(
-                "subnet".into(),
-                format!("10.{i}.{}.0/24", island.address).into(),
-            )]),
+            other_config: Pairs::from([("subnet".into(), format!("10.{i}.{}.0/24", island.address).into())]),
             external_ids: ids(i),
             ..Default::default()
         };
@@ -138,7 +135,7 @@ impl World {
         for k in &island.ports {
             let port = nb::LogicalSwitchPort {
                 name: format!("p{i}-{}", (k + island.shift) % 4).into(),
-                addresses: BTreeSet::from([format!("0a:58:0a:00:0{}:0{k}", island.address).into()]),
+                addresses: Members::from([format!("0a:58:0a:00:0{}:0{k}", island.address).into()]),
                 enabled: (island.address == 1).then_some(true),
                 external_ids: ids(i),
                 ..Default::default()
@@ -195,10 +192,7 @@ fn router_rows(i: u8, island: &Island) -> Vec<Planned> {
             priority: 9001,
             r#match: format!("ip4.dst == 10.{i}.{k}.0/24").into(),
             action: "reroute".into(),
-            nexthops: BTreeSet::from([
-                format!("100.64.0.{}", island.address + 1).into(),
-                "100.64.0.9".into(),
-            ]),
+            nexthops: Members::from([format!("100.64.0.{}", island.address + 1).into(), "100.64.0.9".into()]),
             external_ids: ids(i),
             ..Default::default()
         };

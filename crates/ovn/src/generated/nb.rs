@@ -2,9 +2,10 @@
 //!
 //! Schema version 7.11.0.
 
+use crate::collections::{Members, Pairs};
 use crate::typed::table;
 use causeway_ovsdb::{Str, Uuid};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The database's name.
 pub const DATABASE: &str = "OVN_Northbound";
@@ -14,13 +15,13 @@ table! {
     Acl = "ACL" in "OVN_Northbound" {
         action: Str = "action",
         direction: Str = "direction",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         label: i64 = "label",
         log: bool = "log",
         r#match: Str = "match",
         meter: Option<Str> = "meter",
         name: Option<Str> = "name",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         priority: i64 = "priority",
         sample_est: Option<Uuid> = "sample_est",
         sample_new: Option<Uuid> = "sample_new",
@@ -32,8 +33,8 @@ table! {
 table! {
     /// `Address_Set`
     AddressSet = "Address_Set" in "OVN_Northbound" {
-        addresses: BTreeSet<Str> = "addresses",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        addresses: Members<Str> = "addresses",
+        external_ids: Pairs = "external_ids",
         name: Str = "name",
     }
 }
@@ -43,11 +44,11 @@ table! {
     Bfd = "BFD" in "OVN_Northbound" {
         detect_mult: Option<i64> = "detect_mult",
         dst_ip: Str = "dst_ip",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         logical_port: Str = "logical_port",
         min_rx: Option<i64> = "min_rx",
         min_tx: Option<i64> = "min_tx",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         status: Option<Str> = "status",
     }
 }
@@ -56,20 +57,20 @@ table! {
     /// `Chassis_Template_Var`
     ChassisTemplateVar = "Chassis_Template_Var" in "OVN_Northbound" {
         chassis: Str = "chassis",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        variables: BTreeMap<Str, Str> = "variables",
+        external_ids: Pairs = "external_ids",
+        variables: Pairs = "variables",
     }
 }
 
 table! {
     /// `Connection`
     Connection = "Connection" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         inactivity_probe: Option<i64> = "inactivity_probe",
         is_connected: bool = "is_connected",
         max_backoff: Option<i64> = "max_backoff",
-        other_config: BTreeMap<Str, Str> = "other_config",
-        status: BTreeMap<Str, Str> = "status",
+        other_config: Pairs = "other_config",
+        status: Pairs = "status",
         target: Str = "target",
     }
 }
@@ -77,8 +78,8 @@ table! {
 table! {
     /// `Copp`
     Copp = "Copp" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        meters: BTreeMap<Str, Str> = "meters",
+        external_ids: Pairs = "external_ids",
+        meters: Pairs = "meters",
         name: Str = "name",
     }
 }
@@ -87,17 +88,17 @@ table! {
     /// `DHCP_Options`
     DhcpOptions = "DHCP_Options" in "OVN_Northbound" {
         cidr: Str = "cidr",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        options: BTreeMap<Str, Str> = "options",
+        external_ids: Pairs = "external_ids",
+        options: Pairs = "options",
     }
 }
 
 table! {
     /// `DHCP_Relay`
     DhcpRelay = "DHCP_Relay" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         name: Str = "name",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         servers: Option<Str> = "servers",
     }
 }
@@ -105,17 +106,17 @@ table! {
 table! {
     /// `DNS`
     Dns = "DNS" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        options: BTreeMap<Str, Str> = "options",
-        records: BTreeMap<Str, Str> = "records",
+        external_ids: Pairs = "external_ids",
+        options: Pairs = "options",
+        records: Pairs = "records",
     }
 }
 
 table! {
     /// `Forwarding_Group`
     ForwardingGroup = "Forwarding_Group" in "OVN_Northbound" {
-        child_port: BTreeSet<Str> = "child_port",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        child_port: Members<Str> = "child_port",
+        external_ids: Pairs = "external_ids",
         liveness: bool = "liveness",
         name: Str = "name",
         vip: Str = "vip",
@@ -127,9 +128,9 @@ table! {
     /// `Gateway_Chassis`
     GatewayChassis = "Gateway_Chassis" in "OVN_Northbound" {
         chassis_name: Str = "chassis_name",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         name: Str = "name",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         priority: i64 = "priority",
     }
 }
@@ -138,7 +139,7 @@ table! {
     /// `HA_Chassis`
     HaChassis = "HA_Chassis" in "OVN_Northbound" {
         chassis_name: Str = "chassis_name",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         priority: i64 = "priority",
     }
 }
@@ -146,8 +147,8 @@ table! {
 table! {
     /// `HA_Chassis_Group`
     HaChassisGroup = "HA_Chassis_Group" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        ha_chassis: BTreeSet<Uuid> = "ha_chassis",
+        external_ids: Pairs = "external_ids",
+        ha_chassis: Members<Uuid> = "ha_chassis",
         name: Str = "name",
     }
 }
@@ -155,21 +156,21 @@ table! {
 table! {
     /// `Load_Balancer`
     LoadBalancer = "Load_Balancer" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        health_check: BTreeSet<Uuid> = "health_check",
-        ip_port_mappings: BTreeMap<Str, Str> = "ip_port_mappings",
+        external_ids: Pairs = "external_ids",
+        health_check: Members<Uuid> = "health_check",
+        ip_port_mappings: Pairs = "ip_port_mappings",
         name: Str = "name",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         protocol: Option<Str> = "protocol",
-        selection_fields: BTreeSet<Str> = "selection_fields",
-        vips: BTreeMap<Str, Str> = "vips",
+        selection_fields: Members<Str> = "selection_fields",
+        vips: Pairs = "vips",
     }
 }
 
 table! {
     /// `Load_Balancer_Group`
     LoadBalancerGroup = "Load_Balancer_Group" in "OVN_Northbound" {
-        load_balancer: BTreeSet<Uuid> = "load_balancer",
+        load_balancer: Members<Uuid> = "load_balancer",
         name: Str = "name",
     }
 }
@@ -177,8 +178,8 @@ table! {
 table! {
     /// `Load_Balancer_Health_Check`
     LoadBalancerHealthCheck = "Load_Balancer_Health_Check" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        options: BTreeMap<Str, Str> = "options",
+        external_ids: Pairs = "external_ids",
+        options: Pairs = "options",
         vip: Str = "vip",
     }
 }
@@ -188,15 +189,15 @@ table! {
     LogicalRouter = "Logical_Router" in "OVN_Northbound" {
         copp: Option<Uuid> = "copp",
         enabled: Option<bool> = "enabled",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        load_balancer: BTreeSet<Uuid> = "load_balancer",
-        load_balancer_group: BTreeSet<Uuid> = "load_balancer_group",
+        external_ids: Pairs = "external_ids",
+        load_balancer: Members<Uuid> = "load_balancer",
+        load_balancer_group: Members<Uuid> = "load_balancer_group",
         name: Str = "name",
-        nat: BTreeSet<Uuid> = "nat",
-        options: BTreeMap<Str, Str> = "options",
-        policies: BTreeSet<Uuid> = "policies",
-        ports: BTreeSet<Uuid> = "ports",
-        static_routes: BTreeSet<Uuid> = "static_routes",
+        nat: Members<Uuid> = "nat",
+        options: Pairs = "options",
+        policies: Members<Uuid> = "policies",
+        ports: Members<Uuid> = "ports",
+        static_routes: Members<Uuid> = "static_routes",
     }
 }
 
@@ -204,14 +205,14 @@ table! {
     /// `Logical_Router_Policy`
     LogicalRouterPolicy = "Logical_Router_Policy" in "OVN_Northbound" {
         action: Str = "action",
-        bfd_sessions: BTreeSet<Uuid> = "bfd_sessions",
+        bfd_sessions: Members<Uuid> = "bfd_sessions",
         chain: Option<Str> = "chain",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         jump_chain: Option<Str> = "jump_chain",
         r#match: Str = "match",
         nexthop: Option<Str> = "nexthop",
-        nexthops: BTreeSet<Str> = "nexthops",
-        options: BTreeMap<Str, Str> = "options",
+        nexthops: Members<Str> = "nexthops",
+        options: Pairs = "options",
         priority: i64 = "priority",
     }
 }
@@ -221,17 +222,17 @@ table! {
     LogicalRouterPort = "Logical_Router_Port" in "OVN_Northbound" {
         dhcp_relay: Option<Uuid> = "dhcp_relay",
         enabled: Option<bool> = "enabled",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        gateway_chassis: BTreeSet<Uuid> = "gateway_chassis",
+        external_ids: Pairs = "external_ids",
+        gateway_chassis: Members<Uuid> = "gateway_chassis",
         ha_chassis_group: Option<Uuid> = "ha_chassis_group",
-        ipv6_prefix: BTreeSet<Str> = "ipv6_prefix",
-        ipv6_ra_configs: BTreeMap<Str, Str> = "ipv6_ra_configs",
+        ipv6_prefix: Members<Str> = "ipv6_prefix",
+        ipv6_ra_configs: Pairs = "ipv6_ra_configs",
         mac: Str = "mac",
         name: Str = "name",
-        networks: BTreeSet<Str> = "networks",
-        options: BTreeMap<Str, Str> = "options",
+        networks: Members<Str> = "networks",
+        options: Pairs = "options",
         peer: Option<Str> = "peer",
-        status: BTreeMap<Str, Str> = "status",
+        status: Pairs = "status",
     }
 }
 
@@ -239,50 +240,50 @@ table! {
     /// `Logical_Router_Static_Route`
     LogicalRouterStaticRoute = "Logical_Router_Static_Route" in "OVN_Northbound" {
         bfd: Option<Uuid> = "bfd",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         ip_prefix: Str = "ip_prefix",
         nexthop: Str = "nexthop",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         output_port: Option<Str> = "output_port",
         policy: Option<Str> = "policy",
         route_table: Str = "route_table",
-        selection_fields: BTreeSet<Str> = "selection_fields",
+        selection_fields: Members<Str> = "selection_fields",
     }
 }
 
 table! {
     /// `Logical_Switch`
     LogicalSwitch = "Logical_Switch" in "OVN_Northbound" {
-        acls: BTreeSet<Uuid> = "acls",
+        acls: Members<Uuid> = "acls",
         copp: Option<Uuid> = "copp",
-        dns_records: BTreeSet<Uuid> = "dns_records",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        forwarding_groups: BTreeSet<Uuid> = "forwarding_groups",
-        load_balancer: BTreeSet<Uuid> = "load_balancer",
-        load_balancer_group: BTreeSet<Uuid> = "load_balancer_group",
+        dns_records: Members<Uuid> = "dns_records",
+        external_ids: Pairs = "external_ids",
+        forwarding_groups: Members<Uuid> = "forwarding_groups",
+        load_balancer: Members<Uuid> = "load_balancer",
+        load_balancer_group: Members<Uuid> = "load_balancer_group",
         name: Str = "name",
-        other_config: BTreeMap<Str, Str> = "other_config",
-        ports: BTreeSet<Uuid> = "ports",
-        qos_rules: BTreeSet<Uuid> = "qos_rules",
+        other_config: Pairs = "other_config",
+        ports: Members<Uuid> = "ports",
+        qos_rules: Members<Uuid> = "qos_rules",
     }
 }
 
 table! {
     /// `Logical_Switch_Port`
     LogicalSwitchPort = "Logical_Switch_Port" in "OVN_Northbound" {
-        addresses: BTreeSet<Str> = "addresses",
+        addresses: Members<Str> = "addresses",
         dhcpv4_options: Option<Uuid> = "dhcpv4_options",
         dhcpv6_options: Option<Uuid> = "dhcpv6_options",
         dynamic_addresses: Option<Str> = "dynamic_addresses",
         enabled: Option<bool> = "enabled",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         ha_chassis_group: Option<Uuid> = "ha_chassis_group",
-        mirror_rules: BTreeSet<Uuid> = "mirror_rules",
+        mirror_rules: Members<Uuid> = "mirror_rules",
         name: Str = "name",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         parent_name: Option<Str> = "parent_name",
         peer: Option<Str> = "peer",
-        port_security: BTreeSet<Str> = "port_security",
+        port_security: Members<Str> = "port_security",
         tag: Option<i64> = "tag",
         tag_request: Option<i64> = "tag_request",
         r#type: Str = "type",
@@ -293,8 +294,8 @@ table! {
 table! {
     /// `Meter`
     Meter = "Meter" in "OVN_Northbound" {
-        bands: BTreeSet<Uuid> = "bands",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        bands: Members<Uuid> = "bands",
+        external_ids: Pairs = "external_ids",
         fair: Option<bool> = "fair",
         name: Str = "name",
         unit: Str = "unit",
@@ -306,7 +307,7 @@ table! {
     MeterBand = "Meter_Band" in "OVN_Northbound" {
         action: Str = "action",
         burst_size: i64 = "burst_size",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         rate: i64 = "rate",
     }
 }
@@ -314,7 +315,7 @@ table! {
 table! {
     /// `Mirror`
     Mirror = "Mirror" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         filter: Str = "filter",
         index: i64 = "index",
         name: Str = "name",
@@ -328,7 +329,7 @@ table! {
     Nat = "NAT" in "OVN_Northbound" {
         allowed_ext_ips: Option<Uuid> = "allowed_ext_ips",
         exempted_ext_ips: Option<Uuid> = "exempted_ext_ips",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         external_ip: Str = "external_ip",
         external_mac: Option<Str> = "external_mac",
         external_port_range: Str = "external_port_range",
@@ -336,7 +337,7 @@ table! {
         logical_ip: Str = "logical_ip",
         logical_port: Option<Str> = "logical_port",
         r#match: Str = "match",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         priority: i64 = "priority",
         r#type: Str = "type",
     }
@@ -345,15 +346,15 @@ table! {
 table! {
     /// `NB_Global`
     NbGlobal = "NB_Global" in "OVN_Northbound" {
-        connections: BTreeSet<Uuid> = "connections",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        connections: Members<Uuid> = "connections",
+        external_ids: Pairs = "external_ids",
         hv_cfg: i64 = "hv_cfg",
         hv_cfg_timestamp: i64 = "hv_cfg_timestamp",
         ipsec: bool = "ipsec",
         name: Str = "name",
         nb_cfg: i64 = "nb_cfg",
         nb_cfg_timestamp: i64 = "nb_cfg_timestamp",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         sb_cfg: i64 = "sb_cfg",
         sb_cfg_timestamp: i64 = "sb_cfg_timestamp",
         ssl: Option<Uuid> = "ssl",
@@ -363,10 +364,10 @@ table! {
 table! {
     /// `Port_Group`
     PortGroup = "Port_Group" in "OVN_Northbound" {
-        acls: BTreeSet<Uuid> = "acls",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        acls: Members<Uuid> = "acls",
+        external_ids: Pairs = "external_ids",
         name: Str = "name",
-        ports: BTreeSet<Uuid> = "ports",
+        ports: Members<Uuid> = "ports",
     }
 }
 
@@ -376,7 +377,7 @@ table! {
         action: BTreeMap<Str, i64> = "action",
         bandwidth: BTreeMap<Str, i64> = "bandwidth",
         direction: Str = "direction",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         r#match: Str = "match",
         priority: i64 = "priority",
     }
@@ -388,7 +389,7 @@ table! {
         bootstrap_ca_cert: bool = "bootstrap_ca_cert",
         ca_cert: Str = "ca_cert",
         certificate: Str = "certificate",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         private_key: Str = "private_key",
         ssl_ciphers: Str = "ssl_ciphers",
         ssl_ciphersuites: Str = "ssl_ciphersuites",
@@ -399,7 +400,7 @@ table! {
 table! {
     /// `Sample`
     Sample = "Sample" in "OVN_Northbound" {
-        collectors: BTreeSet<Uuid> = "collectors",
+        collectors: Members<Uuid> = "collectors",
         metadata: i64 = "metadata",
     }
 }
@@ -407,7 +408,7 @@ table! {
 table! {
     /// `Sample_Collector`
     SampleCollector = "Sample_Collector" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         id: i64 = "id",
         name: Str = "name",
         probability: i64 = "probability",
@@ -418,7 +419,7 @@ table! {
 table! {
     /// `Sampling_App`
     SamplingApp = "Sampling_App" in "OVN_Northbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         id: i64 = "id",
         r#type: Str = "type",
     }

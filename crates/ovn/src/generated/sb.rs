@@ -2,9 +2,10 @@
 //!
 //! Schema version 20.41.0.
 
+use crate::collections::{Members, Pairs};
 use crate::typed::table;
 use causeway_ovsdb::{Str, Uuid};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The database's name.
 pub const DATABASE: &str = "OVN_Southbound";
@@ -19,7 +20,7 @@ table! {
 table! {
     /// `Address_Set`
     AddressSet = "Address_Set" in "OVN_Southbound" {
-        addresses: BTreeSet<Str> = "addresses",
+        addresses: Members<Str> = "addresses",
         name: Str = "name",
     }
 }
@@ -28,7 +29,7 @@ table! {
     /// `Advertised_Route`
     AdvertisedRoute = "Advertised_Route" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         ip_prefix: Str = "ip_prefix",
         logical_port: Uuid = "logical_port",
         tracked_port: Option<Uuid> = "tracked_port",
@@ -42,11 +43,11 @@ table! {
         detect_mult: i64 = "detect_mult",
         disc: i64 = "disc",
         dst_ip: Str = "dst_ip",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         logical_port: Str = "logical_port",
         min_rx: i64 = "min_rx",
         min_tx: i64 = "min_tx",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         src_port: i64 = "src_port",
         status: Str = "status",
     }
@@ -55,14 +56,14 @@ table! {
 table! {
     /// `Chassis`
     Chassis = "Chassis" in "OVN_Southbound" {
-        encaps: BTreeSet<Uuid> = "encaps",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        encaps: Members<Uuid> = "encaps",
+        external_ids: Pairs = "external_ids",
         hostname: Str = "hostname",
         name: Str = "name",
         nb_cfg: i64 = "nb_cfg",
-        other_config: BTreeMap<Str, Str> = "other_config",
-        transport_zones: BTreeSet<Str> = "transport_zones",
-        vtep_logical_switches: BTreeSet<Str> = "vtep_logical_switches",
+        other_config: Pairs = "other_config",
+        transport_zones: Members<Str> = "transport_zones",
+        vtep_logical_switches: Members<Str> = "vtep_logical_switches",
     }
 }
 
@@ -70,7 +71,7 @@ table! {
     /// `Chassis_Private`
     ChassisPrivate = "Chassis_Private" in "OVN_Southbound" {
         chassis: Option<Uuid> = "chassis",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         name: Str = "name",
         nb_cfg: i64 = "nb_cfg",
         nb_cfg_timestamp: i64 = "nb_cfg_timestamp",
@@ -81,21 +82,21 @@ table! {
     /// `Chassis_Template_Var`
     ChassisTemplateVar = "Chassis_Template_Var" in "OVN_Southbound" {
         chassis: Str = "chassis",
-        variables: BTreeMap<Str, Str> = "variables",
+        variables: Pairs = "variables",
     }
 }
 
 table! {
     /// `Connection`
     Connection = "Connection" in "OVN_Southbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         inactivity_probe: Option<i64> = "inactivity_probe",
         is_connected: bool = "is_connected",
         max_backoff: Option<i64> = "max_backoff",
-        other_config: BTreeMap<Str, Str> = "other_config",
+        other_config: Pairs = "other_config",
         read_only: bool = "read_only",
         role: Str = "role",
-        status: BTreeMap<Str, Str> = "status",
+        status: Pairs = "status",
         target: Str = "target",
     }
 }
@@ -104,7 +105,7 @@ table! {
     /// `Controller_Event`
     ControllerEvent = "Controller_Event" in "OVN_Southbound" {
         chassis: Option<Uuid> = "chassis",
-        event_info: BTreeMap<Str, Str> = "event_info",
+        event_info: Pairs = "event_info",
         event_type: Str = "event_type",
         seq_num: i64 = "seq_num",
     }
@@ -131,18 +132,18 @@ table! {
 table! {
     /// `DNS`
     Dns = "DNS" in "OVN_Southbound" {
-        datapaths: BTreeSet<Uuid> = "datapaths",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        options: BTreeMap<Str, Str> = "options",
-        records: BTreeMap<Str, Str> = "records",
+        datapaths: Members<Uuid> = "datapaths",
+        external_ids: Pairs = "external_ids",
+        options: Pairs = "options",
+        records: Pairs = "records",
     }
 }
 
 table! {
     /// `Datapath_Binding`
     DatapathBinding = "Datapath_Binding" in "OVN_Southbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        load_balancers: BTreeSet<Uuid> = "load_balancers",
+        external_ids: Pairs = "external_ids",
+        load_balancers: Members<Uuid> = "load_balancers",
         tunnel_key: i64 = "tunnel_key",
     }
 }
@@ -151,7 +152,7 @@ table! {
     /// `ECMP_Nexthop`
     EcmpNexthop = "ECMP_Nexthop" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         mac: Str = "mac",
         nexthop: Str = "nexthop",
         port: Uuid = "port",
@@ -163,7 +164,7 @@ table! {
     Encap = "Encap" in "OVN_Southbound" {
         chassis_name: Str = "chassis_name",
         ip: Str = "ip",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         r#type: Str = "type",
     }
 }
@@ -182,9 +183,9 @@ table! {
     /// `Gateway_Chassis`
     GatewayChassis = "Gateway_Chassis" in "OVN_Southbound" {
         chassis: Option<Uuid> = "chassis",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         name: Str = "name",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         priority: i64 = "priority",
     }
 }
@@ -193,7 +194,7 @@ table! {
     /// `HA_Chassis`
     HaChassis = "HA_Chassis" in "OVN_Southbound" {
         chassis: Option<Uuid> = "chassis",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         priority: i64 = "priority",
     }
 }
@@ -201,10 +202,10 @@ table! {
 table! {
     /// `HA_Chassis_Group`
     HaChassisGroup = "HA_Chassis_Group" in "OVN_Southbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        ha_chassis: BTreeSet<Uuid> = "ha_chassis",
+        external_ids: Pairs = "external_ids",
+        ha_chassis: Members<Uuid> = "ha_chassis",
         name: Str = "name",
-        ref_chassis: BTreeSet<Uuid> = "ref_chassis",
+        ref_chassis: Members<Uuid> = "ref_chassis",
     }
 }
 
@@ -215,7 +216,7 @@ table! {
         chassis: Option<Uuid> = "chassis",
         chassis_name: Str = "chassis_name",
         datapath: Option<Uuid> = "datapath",
-        ports: BTreeSet<Uuid> = "ports",
+        ports: Members<Uuid> = "ports",
         protocol: Str = "protocol",
     }
 }
@@ -241,7 +242,7 @@ table! {
     /// `Learned_Route`
     LearnedRoute = "Learned_Route" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         ip_prefix: Str = "ip_prefix",
         logical_port: Uuid = "logical_port",
         nexthop: Str = "nexthop",
@@ -252,21 +253,21 @@ table! {
     /// `Load_Balancer`
     LoadBalancer = "Load_Balancer" in "OVN_Southbound" {
         datapath_group: Option<Uuid> = "datapath_group",
-        datapaths: BTreeSet<Uuid> = "datapaths",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        datapaths: Members<Uuid> = "datapaths",
+        external_ids: Pairs = "external_ids",
         lr_datapath_group: Option<Uuid> = "lr_datapath_group",
         ls_datapath_group: Option<Uuid> = "ls_datapath_group",
         name: Str = "name",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         protocol: Option<Str> = "protocol",
-        vips: BTreeMap<Str, Str> = "vips",
+        vips: Pairs = "vips",
     }
 }
 
 table! {
     /// `Logical_DP_Group`
     LogicalDpGroup = "Logical_DP_Group" in "OVN_Southbound" {
-        datapaths: BTreeSet<Uuid> = "datapaths",
+        datapaths: Members<Uuid> = "datapaths",
     }
 }
 
@@ -275,7 +276,7 @@ table! {
     LogicalFlow = "Logical_Flow" in "OVN_Southbound" {
         actions: Str = "actions",
         controller_meter: Option<Str> = "controller_meter",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         flow_desc: Option<Str> = "flow_desc",
         logical_datapath: Option<Uuid> = "logical_datapath",
         logical_dp_group: Option<Uuid> = "logical_dp_group",
@@ -283,7 +284,7 @@ table! {
         pipeline: Str = "pipeline",
         priority: i64 = "priority",
         table_id: i64 = "table_id",
-        tags: BTreeMap<Str, Str> = "tags",
+        tags: Pairs = "tags",
     }
 }
 
@@ -301,7 +302,7 @@ table! {
 table! {
     /// `Meter`
     Meter = "Meter" in "OVN_Southbound" {
-        bands: BTreeSet<Uuid> = "bands",
+        bands: Members<Uuid> = "bands",
         name: Str = "name",
         unit: Str = "unit",
     }
@@ -319,7 +320,7 @@ table! {
 table! {
     /// `Mirror`
     Mirror = "Mirror" in "OVN_Southbound" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         filter: Str = "filter",
         index: i64 = "index",
         name: Str = "name",
@@ -333,7 +334,7 @@ table! {
     MulticastGroup = "Multicast_Group" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
         name: Str = "name",
-        ports: BTreeSet<Uuid> = "ports",
+        ports: Members<Uuid> = "ports",
         tunnel_key: i64 = "tunnel_key",
     }
 }
@@ -341,22 +342,22 @@ table! {
 table! {
     /// `Port_Binding`
     PortBinding = "Port_Binding" in "OVN_Southbound" {
-        additional_chassis: BTreeSet<Uuid> = "additional_chassis",
-        additional_encap: BTreeSet<Uuid> = "additional_encap",
+        additional_chassis: Members<Uuid> = "additional_chassis",
+        additional_encap: Members<Uuid> = "additional_encap",
         chassis: Option<Uuid> = "chassis",
         datapath: Uuid = "datapath",
         encap: Option<Uuid> = "encap",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        gateway_chassis: BTreeSet<Uuid> = "gateway_chassis",
+        external_ids: Pairs = "external_ids",
+        gateway_chassis: Members<Uuid> = "gateway_chassis",
         ha_chassis_group: Option<Uuid> = "ha_chassis_group",
         logical_port: Str = "logical_port",
-        mac: BTreeSet<Str> = "mac",
-        mirror_rules: BTreeSet<Uuid> = "mirror_rules",
-        nat_addresses: BTreeSet<Str> = "nat_addresses",
-        options: BTreeMap<Str, Str> = "options",
+        mac: Members<Str> = "mac",
+        mirror_rules: Members<Uuid> = "mirror_rules",
+        nat_addresses: Members<Str> = "nat_addresses",
+        options: Pairs = "options",
         parent_port: Option<Str> = "parent_port",
-        port_security: BTreeSet<Str> = "port_security",
-        requested_additional_chassis: BTreeSet<Uuid> = "requested_additional_chassis",
+        port_security: Members<Str> = "port_security",
+        requested_additional_chassis: Members<Uuid> = "requested_additional_chassis",
         requested_chassis: Option<Uuid> = "requested_chassis",
         tag: Option<i64> = "tag",
         tunnel_key: i64 = "tunnel_key",
@@ -370,17 +371,17 @@ table! {
     /// `Port_Group`
     PortGroup = "Port_Group" in "OVN_Southbound" {
         name: Str = "name",
-        ports: BTreeSet<Str> = "ports",
+        ports: Members<Str> = "ports",
     }
 }
 
 table! {
     /// `RBAC_Permission`
     RbacPermission = "RBAC_Permission" in "OVN_Southbound" {
-        authorization: BTreeSet<Str> = "authorization",
+        authorization: Members<Str> = "authorization",
         insert_delete: bool = "insert_delete",
         table: Str = "table",
-        update: BTreeSet<Str> = "update",
+        update: Members<Str> = "update",
     }
 }
 
@@ -395,11 +396,11 @@ table! {
 table! {
     /// `SB_Global`
     SbGlobal = "SB_Global" in "OVN_Southbound" {
-        connections: BTreeSet<Uuid> = "connections",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        connections: Members<Uuid> = "connections",
+        external_ids: Pairs = "external_ids",
         ipsec: bool = "ipsec",
         nb_cfg: i64 = "nb_cfg",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         ssl: Option<Uuid> = "ssl",
     }
 }
@@ -410,7 +411,7 @@ table! {
         bootstrap_ca_cert: bool = "bootstrap_ca_cert",
         ca_cert: Str = "ca_cert",
         certificate: Str = "certificate",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         private_key: Str = "private_key",
         ssl_ciphers: Str = "ssl_ciphers",
         ssl_ciphersuites: Str = "ssl_ciphersuites",
@@ -422,10 +423,10 @@ table! {
     /// `Service_Monitor`
     ServiceMonitor = "Service_Monitor" in "OVN_Southbound" {
         chassis_name: Str = "chassis_name",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         ip: Str = "ip",
         logical_port: Str = "logical_port",
-        options: BTreeMap<Str, Str> = "options",
+        options: Pairs = "options",
         port: i64 = "port",
         protocol: Option<Str> = "protocol",
         src_ip: Str = "src_ip",

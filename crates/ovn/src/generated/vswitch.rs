@@ -2,9 +2,10 @@
 //!
 //! Schema version 8.8.0.
 
+use crate::collections::{Members, Pairs};
 use crate::typed::table;
 use causeway_ovsdb::{Str, Uuid};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The database's name.
 pub const DATABASE: &str = "Open_vSwitch";
@@ -22,26 +23,26 @@ table! {
     /// `Bridge`
     Bridge = "Bridge" in "Open_vSwitch" {
         auto_attach: Option<Uuid> = "auto_attach",
-        controller: BTreeSet<Uuid> = "controller",
+        controller: Members<Uuid> = "controller",
         datapath_id: Option<Str> = "datapath_id",
         datapath_type: Str = "datapath_type",
         datapath_version: Str = "datapath_version",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         fail_mode: Option<Str> = "fail_mode",
-        flood_vlans: BTreeSet<i64> = "flood_vlans",
+        flood_vlans: Members<i64> = "flood_vlans",
         flow_tables: BTreeMap<i64, Uuid> = "flow_tables",
         ipfix: Option<Uuid> = "ipfix",
         mcast_snooping_enable: bool = "mcast_snooping_enable",
-        mirrors: BTreeSet<Uuid> = "mirrors",
+        mirrors: Members<Uuid> = "mirrors",
         name: Str = "name",
         netflow: Option<Uuid> = "netflow",
-        other_config: BTreeMap<Str, Str> = "other_config",
-        ports: BTreeSet<Uuid> = "ports",
-        protocols: BTreeSet<Str> = "protocols",
+        other_config: Pairs = "other_config",
+        ports: Members<Uuid> = "ports",
+        protocols: Members<Str> = "protocols",
         rstp_enable: bool = "rstp_enable",
-        rstp_status: BTreeMap<Str, Str> = "rstp_status",
+        rstp_status: Pairs = "rstp_status",
         sflow: Option<Uuid> = "sflow",
-        status: BTreeMap<Str, Str> = "status",
+        status: Pairs = "status",
         stp_enable: bool = "stp_enable",
     }
 }
@@ -49,7 +50,7 @@ table! {
 table! {
     /// `CT_Timeout_Policy`
     CtTimeoutPolicy = "CT_Timeout_Policy" in "Open_vSwitch" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         timeouts: BTreeMap<Str, i64> = "timeouts",
     }
 }
@@ -57,7 +58,7 @@ table! {
 table! {
     /// `CT_Zone`
     CtZone = "CT_Zone" in "Open_vSwitch" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         limit: Option<i64> = "limit",
         timeout_policy: Option<Uuid> = "timeout_policy",
     }
@@ -71,16 +72,16 @@ table! {
         controller_queue_size: Option<i64> = "controller_queue_size",
         controller_rate_limit: Option<i64> = "controller_rate_limit",
         enable_async_messages: Option<bool> = "enable_async_messages",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         inactivity_probe: Option<i64> = "inactivity_probe",
         is_connected: bool = "is_connected",
         local_gateway: Option<Str> = "local_gateway",
         local_ip: Option<Str> = "local_ip",
         local_netmask: Option<Str> = "local_netmask",
         max_backoff: Option<i64> = "max_backoff",
-        other_config: BTreeMap<Str, Str> = "other_config",
+        other_config: Pairs = "other_config",
         role: Option<Str> = "role",
-        status: BTreeMap<Str, Str> = "status",
+        status: Pairs = "status",
         target: Str = "target",
         r#type: Option<Str> = "type",
     }
@@ -89,11 +90,11 @@ table! {
 table! {
     /// `Datapath`
     Datapath = "Datapath" in "Open_vSwitch" {
-        capabilities: BTreeMap<Str, Str> = "capabilities",
+        capabilities: Pairs = "capabilities",
         ct_zone_default_limit: Option<i64> = "ct_zone_default_limit",
         ct_zones: BTreeMap<i64, Uuid> = "ct_zones",
         datapath_version: Str = "datapath_version",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
     }
 }
 
@@ -101,7 +102,7 @@ table! {
     /// `Flow_Sample_Collector_Set`
     FlowSampleCollectorSet = "Flow_Sample_Collector_Set" in "Open_vSwitch" {
         bridge: Uuid = "bridge",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         id: i64 = "id",
         ipfix: Option<Uuid> = "ipfix",
         local_group_id: Option<i64> = "local_group_id",
@@ -111,12 +112,12 @@ table! {
 table! {
     /// `Flow_Table`
     FlowTable = "Flow_Table" in "Open_vSwitch" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         flow_limit: Option<i64> = "flow_limit",
-        groups: BTreeSet<Str> = "groups",
+        groups: Members<Str> = "groups",
         name: Option<Str> = "name",
         overflow_policy: Option<Str> = "overflow_policy",
-        prefixes: BTreeSet<Str> = "prefixes",
+        prefixes: Members<Str> = "prefixes",
     }
 }
 
@@ -125,13 +126,13 @@ table! {
     Ipfix = "IPFIX" in "Open_vSwitch" {
         cache_active_timeout: Option<i64> = "cache_active_timeout",
         cache_max_flows: Option<i64> = "cache_max_flows",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         obs_domain_id: Option<i64> = "obs_domain_id",
         obs_point_id: Option<i64> = "obs_point_id",
-        other_config: BTreeMap<Str, Str> = "other_config",
+        other_config: Pairs = "other_config",
         sampling: Option<i64> = "sampling",
         stats_interval: Option<i64> = "stats_interval",
-        targets: BTreeSet<Str> = "targets",
+        targets: Members<Str> = "targets",
         template_interval: Option<i64> = "template_interval",
     }
 }
@@ -140,18 +141,18 @@ table! {
     /// `Interface`
     Interface = "Interface" in "Open_vSwitch" {
         admin_state: Option<Str> = "admin_state",
-        bfd: BTreeMap<Str, Str> = "bfd",
-        bfd_status: BTreeMap<Str, Str> = "bfd_status",
+        bfd: Pairs = "bfd",
+        bfd_status: Pairs = "bfd_status",
         cfm_fault: Option<bool> = "cfm_fault",
-        cfm_fault_status: BTreeSet<Str> = "cfm_fault_status",
+        cfm_fault_status: Members<Str> = "cfm_fault_status",
         cfm_flap_count: Option<i64> = "cfm_flap_count",
         cfm_health: Option<i64> = "cfm_health",
         cfm_mpid: Option<i64> = "cfm_mpid",
-        cfm_remote_mpids: BTreeSet<i64> = "cfm_remote_mpids",
+        cfm_remote_mpids: Members<i64> = "cfm_remote_mpids",
         cfm_remote_opstate: Option<Str> = "cfm_remote_opstate",
         duplex: Option<Str> = "duplex",
         error: Option<Str> = "error",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         ifindex: Option<i64> = "ifindex",
         ingress_policing_burst: i64 = "ingress_policing_burst",
         ingress_policing_kpkts_burst: i64 = "ingress_policing_kpkts_burst",
@@ -161,7 +162,7 @@ table! {
         link_resets: Option<i64> = "link_resets",
         link_speed: Option<i64> = "link_speed",
         link_state: Option<Str> = "link_state",
-        lldp: BTreeMap<Str, Str> = "lldp",
+        lldp: Pairs = "lldp",
         mac: Option<Str> = "mac",
         mac_in_use: Option<Str> = "mac_in_use",
         mtu: Option<i64> = "mtu",
@@ -169,10 +170,10 @@ table! {
         name: Str = "name",
         ofport: Option<i64> = "ofport",
         ofport_request: Option<i64> = "ofport_request",
-        options: BTreeMap<Str, Str> = "options",
-        other_config: BTreeMap<Str, Str> = "other_config",
+        options: Pairs = "options",
+        other_config: Pairs = "other_config",
         statistics: BTreeMap<Str, i64> = "statistics",
-        status: BTreeMap<Str, Str> = "status",
+        status: Pairs = "status",
         r#type: Str = "type",
     }
 }
@@ -181,12 +182,12 @@ table! {
     /// `Manager`
     Manager = "Manager" in "Open_vSwitch" {
         connection_mode: Option<Str> = "connection_mode",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         inactivity_probe: Option<i64> = "inactivity_probe",
         is_connected: bool = "is_connected",
         max_backoff: Option<i64> = "max_backoff",
-        other_config: BTreeMap<Str, Str> = "other_config",
-        status: BTreeMap<Str, Str> = "status",
+        other_config: Pairs = "other_config",
+        status: Pairs = "status",
         target: Str = "target",
     }
 }
@@ -194,15 +195,15 @@ table! {
 table! {
     /// `Mirror`
     Mirror = "Mirror" in "Open_vSwitch" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         filter: Option<Str> = "filter",
         name: Str = "name",
         output_port: Option<Uuid> = "output_port",
         output_vlan: Option<i64> = "output_vlan",
         select_all: bool = "select_all",
-        select_dst_port: BTreeSet<Uuid> = "select_dst_port",
-        select_src_port: BTreeSet<Uuid> = "select_src_port",
-        select_vlan: BTreeSet<i64> = "select_vlan",
+        select_dst_port: Members<Uuid> = "select_dst_port",
+        select_src_port: Members<Uuid> = "select_src_port",
+        select_vlan: Members<i64> = "select_vlan",
         snaplen: Option<i64> = "snaplen",
         statistics: BTreeMap<Str, i64> = "statistics",
     }
@@ -215,29 +216,29 @@ table! {
         add_id_to_interface: bool = "add_id_to_interface",
         engine_id: Option<i64> = "engine_id",
         engine_type: Option<i64> = "engine_type",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        targets: BTreeSet<Str> = "targets",
+        external_ids: Pairs = "external_ids",
+        targets: Members<Str> = "targets",
     }
 }
 
 table! {
     /// `Open_vSwitch`
     OpenVswitch = "Open_vSwitch" in "Open_vSwitch" {
-        bridges: BTreeSet<Uuid> = "bridges",
+        bridges: Members<Uuid> = "bridges",
         cur_cfg: i64 = "cur_cfg",
-        datapath_types: BTreeSet<Str> = "datapath_types",
+        datapath_types: Members<Str> = "datapath_types",
         datapaths: BTreeMap<Str, Uuid> = "datapaths",
         db_version: Option<Str> = "db_version",
         dpdk_initialized: bool = "dpdk_initialized",
         dpdk_version: Option<Str> = "dpdk_version",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        iface_types: BTreeSet<Str> = "iface_types",
-        manager_options: BTreeSet<Uuid> = "manager_options",
+        external_ids: Pairs = "external_ids",
+        iface_types: Members<Str> = "iface_types",
+        manager_options: Members<Uuid> = "manager_options",
         next_cfg: i64 = "next_cfg",
-        other_config: BTreeMap<Str, Str> = "other_config",
+        other_config: Pairs = "other_config",
         ovs_version: Option<Str> = "ovs_version",
         ssl: Option<Uuid> = "ssl",
-        statistics: BTreeMap<Str, Str> = "statistics",
+        statistics: Pairs = "statistics",
         system_type: Option<Str> = "system_type",
         system_version: Option<Str> = "system_version",
     }
@@ -251,22 +252,22 @@ table! {
         bond_fake_iface: bool = "bond_fake_iface",
         bond_mode: Option<Str> = "bond_mode",
         bond_updelay: i64 = "bond_updelay",
-        cvlans: BTreeSet<i64> = "cvlans",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        cvlans: Members<i64> = "cvlans",
+        external_ids: Pairs = "external_ids",
         fake_bridge: bool = "fake_bridge",
-        interfaces: BTreeSet<Uuid> = "interfaces",
+        interfaces: Members<Uuid> = "interfaces",
         lacp: Option<Str> = "lacp",
         mac: Option<Str> = "mac",
         name: Str = "name",
-        other_config: BTreeMap<Str, Str> = "other_config",
+        other_config: Pairs = "other_config",
         protected: bool = "protected",
         qos: Option<Uuid> = "qos",
         rstp_statistics: BTreeMap<Str, i64> = "rstp_statistics",
-        rstp_status: BTreeMap<Str, Str> = "rstp_status",
+        rstp_status: Pairs = "rstp_status",
         statistics: BTreeMap<Str, i64> = "statistics",
-        status: BTreeMap<Str, Str> = "status",
+        status: Pairs = "status",
         tag: Option<i64> = "tag",
-        trunks: BTreeSet<i64> = "trunks",
+        trunks: Members<i64> = "trunks",
         vlan_mode: Option<Str> = "vlan_mode",
     }
 }
@@ -274,8 +275,8 @@ table! {
 table! {
     /// `QoS`
     Qos = "QoS" in "Open_vSwitch" {
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        other_config: BTreeMap<Str, Str> = "other_config",
+        external_ids: Pairs = "external_ids",
+        other_config: Pairs = "other_config",
         queues: BTreeMap<i64, Uuid> = "queues",
         r#type: Str = "type",
     }
@@ -285,8 +286,8 @@ table! {
     /// `Queue`
     Queue = "Queue" in "Open_vSwitch" {
         dscp: Option<i64> = "dscp",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
-        other_config: BTreeMap<Str, Str> = "other_config",
+        external_ids: Pairs = "external_ids",
+        other_config: Pairs = "other_config",
     }
 }
 
@@ -296,7 +297,7 @@ table! {
         bootstrap_ca_cert: bool = "bootstrap_ca_cert",
         ca_cert: Str = "ca_cert",
         certificate: Str = "certificate",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         private_key: Str = "private_key",
     }
 }
@@ -305,10 +306,10 @@ table! {
     /// `sFlow`
     Sflow = "sFlow" in "Open_vSwitch" {
         agent: Option<Str> = "agent",
-        external_ids: BTreeMap<Str, Str> = "external_ids",
+        external_ids: Pairs = "external_ids",
         header: Option<i64> = "header",
         polling: Option<i64> = "polling",
         sampling: Option<i64> = "sampling",
-        targets: BTreeSet<Str> = "targets",
+        targets: Members<Str> = "targets",
     }
 }
