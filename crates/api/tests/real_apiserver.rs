@@ -212,6 +212,7 @@ fn annotations_of_a_connection_have_one_writer(admin: &User) {
     admin.create(&connection("blue", json!({"mine": "1"}))).text();
     let what = ["clusternetworkconnect/blue"];
     admin.patch(&what, &annotation(keys::NETWORK_SUBNETS, "{}")).refused(refused);
+    admin.patch(&what, &annotation(keys::NETWORK_CONNECT_SUBNET, "{}")).refused(refused);
     manager.patch(&what, &annotation(keys::NETWORK_SUBNETS, "{}")).text();
     manager.patch(&what, &annotation(keys::CONNECT_ROUTER_TUNNEL_KEY, "16715779")).text();
     manager.patch(&what, &annotation(keys::CONNECT_ROUTER_SLOTS, "128")).text();

@@ -46,6 +46,7 @@ fn the_example_is_accepted(cluster: &Cluster) {
         (condition(&connect, "Accepted")["status"] == "True").then_some(connect)
     });
     let annotations = &connect["metadata"]["annotations"];
+    assert_eq!(annotations[keys::NETWORK_CONNECT_SUBNET], annotations[keys::NETWORK_SUBNETS]);
     let blocks: Value = serde_json::from_str(annotations[keys::NETWORK_SUBNETS].as_str().unwrap()).unwrap();
     let mut kinds: Vec<&str> = blocks.as_object().unwrap().keys().map(|owner| &owner[..7]).collect();
     kinds.sort_unstable();

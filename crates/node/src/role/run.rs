@@ -387,7 +387,8 @@ impl Task {
     /// The node says of itself what others must know.
     fn annotate(&mut self) {
         let Some(own) = &self.state.own else { return };
-        let wanted = annotations::wanted(&self.switch.borrow(), &self.masquerade, self.management);
+        let mut wanted = annotations::wanted(&self.switch.borrow(), &self.masquerade, self.management);
+        annotations::carry(&mut wanted, self.host.tunnel_mtu());
         let Some(patch) = annotations::patch(own, &wanted) else { return self.annotated = None };
         if self.annotated.as_ref() == Some(&patch) {
             return;

@@ -351,3 +351,39 @@ fn a_network_that_grows_into_another_is_left_out() {
         "Cannot connect networks 'x' and 'b': overlapping pod subnets 10.3.0.0/24 detected".to_owned();
     assert_eq!(acceptance(&connections, "c"), (Reason::OverlappingNetworkSubnets, message));
 }
+
+/// A connection that connects nothing yet keeps its subnets from younger ones; an older one takes them.
+#[test]
+fn who_connects_nothing_is_in_the_way_of_younger_ones_only() {
+    let (a, b) = (cudn("a", 1, &["10.1.0.0/16"]), cudn("b", 2, &["10.2.0.0/16"]));
+    let aged = |text: &str, created: i64, names: &[&str]| Connect { created, ..selecting(cnc(text), names) };
+    for (idle_age, wins) in [(1, false), (9, true)] {
+        let mut connections = decide(&[a.clone(), b.clone()], &[aged("idle", idle_age, &["a"])]);
+        connections.apply_connect(aged("both", 5, &["a", "b"])).unwrap();
+        let expected = if wins { vec![layer3(1), layer3(2)] } else { vec![layer3(2)] };
+        assert_eq!(owners(&connections, "both"), expected, "the idle one is of {idle_age}");
+        assert_eq!(owners(&connections, "idle").is_empty(), wins);
+        let back: Vec<Connect> = [aged("idle", idle_age, &["a"]), aged("both", 5, &["a", "b"])]
+            .map(|connect| written(&connections, &connect))
+            .into();
+        assert_eq!(owners(&decide(&[a.clone(), b.clone()], &back), "both"), expected, "after a restart");
+    }
+}
+
+/// Networks that join one by one give the same.
+#[test]
+fn an_older_connection_takes_its_subnets_when_its_networks_come() {
+    let (a, b) = (cudn("a", 1, &["10.1.0.0/16"]), cudn("b", 2, &["10.2.0.0/16"]));
+    let aged = |text: &str, created: i64| Connect { created, ..cnc(text) };
+    let connects =
+        [aged("older", 1), Connect { selections: selecting(cnc("x"), &["a"]).selections, ..aged("idle", 2) }];
+    let unlabelled = Network { labels: labels(&[]), ..a.clone() };
+    let mut connections = decide(&[unlabelled], &connects);
+    assert_eq!(owners(&connections, "idle"), [layer3(1)]);
+    connections.apply_network(b);
+    connections.apply_network(a);
+    assert_eq!(
+        (owners(&connections, "older"), owners(&connections, "idle")),
+        (vec![layer3(1), layer3(2)], vec![])
+    );
+}
