@@ -2,6 +2,7 @@
 
 mod entry;
 mod pools;
+mod usage;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,8 @@ use crate::nodes::{host_ranges, node_of_address};
 use crate::trouble::{ERROR_ALLOCATING_POD, SUBNET_EXHAUSTED, Trouble};
 use entry::{default_entry, network_entry};
 use pools::{Pool, Pools};
-use wanted::{Offer, Refusal, Wanted, object_key};
+pub use usage::AddressUse;
+use wanted::{Offer, Refusal, Wanted, nad_of};
 
 /// All pods.
 #[derive(Debug, Default)]
@@ -587,13 +589,6 @@ impl Manager {
             Some(network) => format!("network {}", network.intent().name),
             None => "the default network".to_owned(),
         }
-    }
-}
-
-fn nad_of(attachment: &Attachment) -> Option<ObjectKey> {
-    match attachment {
-        Attachment::Default => None,
-        Attachment::Nad(key) => object_key(key),
     }
 }
 

@@ -244,8 +244,9 @@ fn nad_key(nad: &ObjectKey, repeat: u32) -> Option<NadKey> {
     Some(NadKey::of(&nad.namespace, &ObjectName::new(nad.name.clone()).ok()?, repeat))
 }
 
-/// The attachment that a key of a pod's annotation is about.
-pub(super) fn object_key(key: &NadKey) -> Option<ObjectKey> {
+/// The attachment that an entry of a pod's annotation is about; none for the default network.
+pub(super) fn nad_of(attachment: &Attachment) -> Option<ObjectKey> {
+    let Attachment::Nad(key) = attachment else { return None };
     let namespace = NamespaceName::new(key.namespace()).ok()?;
     Some(ObjectKey { namespace, name: key.nad().to_owned() })
 }
