@@ -177,11 +177,11 @@ fn a_namespace_that_is_gone_is_said() {
 fn mtus_of_the_devices_that_have_addresses() {
     node::on_own_node();
     for words in [
-        "link add u0 type dummy",
+        "link add u0 type veth peer name v0",
         "link set u0 mtu 9000 up",
         "address add 192.0.2.1/24 dev u0",
         "address add 2001:db8::1/64 dev u0 nodad",
-        "link add u1 type dummy",
+        "link add u1 type veth peer name v1",
         "link set u1 mtu 1450 up",
         "address add 198.51.100.1/24 dev u1",
     ] {
