@@ -67,6 +67,14 @@ pub enum Error {
         /// What it said.
         said: String,
     },
+    /// A pod's interface cannot get its filter of router advertisements.
+    #[error("{link} gets no filter of router advertisements: {error}; install nftables on the node")]
+    NoFilter {
+        /// The interface.
+        link: String,
+        /// Why.
+        error: Box<Error>,
+    },
     /// The name of a thing that is ours by its name does not say so.
     #[error("its name must begin with {0:?}")]
     Unmarked(&'static str),

@@ -175,7 +175,7 @@ impl Node {
             }
         }
         if let Some(router) = interface.router {
-            filter::only_from(router, name);
+            filter::only_from(router, name)?;
         }
         for wanted in &interface.addresses {
             self.add_address(link.index, name, wanted)?;

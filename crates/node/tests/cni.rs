@@ -430,6 +430,10 @@ fn h14_gc_keeps_what_is_in_use() {
         let error = node.call("GC", &one, &kept).await.unwrap_err();
         assert_eq!(error.code, ErrorCode::InvalidConfig, "without a list nothing is removed");
         assert_eq!(node.switch.ports(), ["abcdef012345678"]);
+        // The list of another network's configuration says nothing of this one's interfaces.
+        let of_nad = json!({"cni.dev/valid-attachments": [], "netAttachDefName": "ns1/more"});
+        assert_eq!(node.call_with("GC", &one, &kept, of_nad).await, Ok(Value::Null));
+        assert_eq!(node.switch.ports(), ["abcdef012345678"]);
     });
 }
 
@@ -565,6 +569,24 @@ fn the_socket_is_for_root_alone() {
         let node = Node::start();
         let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(node.socket.parent().unwrap()), mode(&node.socket)), (0o700, 0o600));
+    });
+}
+
+/// A folder that others use too keeps its mode, and a socket that a former process left is no hindrance.
+#[test]
+fn a_folder_that_was_there_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt as _;
+    on_own_node(async || {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let socket = folder.path().join("cni.sock");
+        std::fs::write(&socket, "left over").unwrap();
+        let node = Node::start_with(Switch::start(), |config| config.socket = socket.clone());
+        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(folder.path()), mode(&socket)), (0o755, 0o600));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing but the socket");
+        drop(node);
+        assert!(!socket.exists());
     });
 }
 

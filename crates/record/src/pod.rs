@@ -49,6 +49,9 @@ pub struct Pod {
     pub open_ports: Read<OpenPorts>,
     /// The hash of the file that a static pod was read from, which is its UID for the kubelet.
     pub static_pod: Option<String>,
+    /// Whether its network status has been written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_status: bool,
 }
 
 impl Pod {
@@ -69,11 +72,11 @@ impl Pod {
             requested_primary: Ok(None),
             open_ports: Ok(None),
             static_pod: None,
+            has_status: false,
         }
     }
 
-    /// Takes an annotation in, or out. Those that nobody reads leave no trace; `network-status` is written by nodes and read
-    /// by nobody here.
+    /// Takes an annotation in, or out. Those that nobody reads leave no trace.
     pub fn annotate(&mut self, key: &str, text: Option<&str>) {
         match key {
             PodNetworks::KEY => self.networks = read(text),
@@ -82,6 +85,7 @@ impl Pod {
             RequestedPrimary::KEY => self.requested_primary = read(text),
             OpenPorts::KEY => self.open_ports = read(text),
             keys::STATIC_POD => self.static_pod = text.map(str::to_owned),
+            keys::NETWORK_STATUS => self.has_status = text.is_some(),
             _ => {}
         }
     }

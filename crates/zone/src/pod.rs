@@ -40,11 +40,18 @@ pub struct Local {
     pub static_uid: Option<String>,
     /// The addresses that the cluster manager has given it.
     pub networks: record::Read<PodNetworks>,
+    /// Whether somebody has written its network status: we, or a plugin that calls several others.
+    pub has_status: bool,
 }
 
 impl Local {
     pub(super) fn of(pod: &record::Pod) -> Self {
-        Self { uid: pod.uid.clone(), static_uid: pod.static_pod.clone(), networks: pod.networks.clone() }
+        Self {
+            uid: pod.uid.clone(),
+            static_uid: pod.static_pod.clone(),
+            networks: pod.networks.clone(),
+            has_status: pod.has_status,
+        }
     }
 
     /// Whether the kubelet means this pod. One that tells no UID means whichever is there.

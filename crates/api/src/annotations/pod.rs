@@ -199,3 +199,43 @@ fn checked_route(route: RouteEntry) -> Result<PodRoute, String> {
     }
     Ok(PodRoute { dest: route.dest, next_hop: Some(next_hop) })
 }
+
+/// What a pod's interfaces are, by the standard of the network plumbing working group: where people and tools look.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct NetworkStatus(pub Vec<InterfaceStatus>);
+
+/// One interface of a pod.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct InterfaceStatus {
+    /// The network: `<namespace>/<name>` of its NAD, or the name of the default network.
+    pub name: String,
+    /// The interface inside the pod.
+    pub interface: String,
+    /// Its addresses.
+    pub ips: Vec<IpAddr>,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// Whether the pod's default route goes through it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub default: bool,
+    /// What the network says of name servers: nothing, but tools want to see it.
+    #[serde(default)]
+    pub dns: Dns,
+}
+
+/// What a network says of name servers.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Dns {}
+
+impl Annotation for NetworkStatus {
+    const KEY: &'static str = keys::NETWORK_STATUS;
+
+    fn parse(text: &str) -> Result<Self, Error> {
+        from_json::<Self, _>(text)
+    }
+
+    fn text(&self) -> String {
+        to_json(self)
+    }
+}

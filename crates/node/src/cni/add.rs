@@ -17,7 +17,7 @@ struct Watch<'a> {
     /// Wakes when a DEL for the same sandbox has come.
     unwanted: watch::Receiver<u32>,
     deadline: Instant,
-    /// When a user shall hear of what only a user can do.
+    /// When a user shall hear what is missing.
     hint: Instant,
 }
 
@@ -38,7 +38,10 @@ impl Desk {
         };
         let interfaces = self.interfaces(&mut watch).await?;
         match self.connect(&mut watch, &interfaces, call.netns.clone().into()).await {
-            Ok(()) => Ok(result(&interfaces, &call.netns)),
+            Ok(()) => {
+                self.pods.set_connected([subject.key.clone()]);
+                Ok(result(&interfaces, &call.netns))
+            }
             Err(error) => {
                 // The runtime sends a DEL too, but nobody should meet a half-made pod until then.
                 if let Err(error) = self.remove(&subject.sandbox).await {
@@ -63,8 +66,7 @@ impl Desk {
                 Missing::Pod | Missing::OtherPod(_) => {}
                 _ => was_there = true,
             }
-            let until = if missing.needs_somebody() { watch.hint } else { watch.deadline };
-            match watch.next(until).await {
+            match watch.next(watch.hint).await {
                 Woken::Changed => {}
                 Woken::Unwanted => return Err(unwanted(watch.subject)),
                 Woken::Late => return Err(missing.error(watch.subject)),

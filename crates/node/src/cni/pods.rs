@@ -6,20 +6,24 @@
 use causeway_plan::wiring::Wiring;
 use causeway_record::ObjectKey;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// The pods of this node, as they were published. A handle: clones are the same.
 #[derive(Clone, Default)]
 pub struct Pods {
     state: Arc<Mutex<State>>,
     listed: watch::Sender<bool>,
+    connected: Arc<Notify>,
 }
 
 #[derive(Default)]
 struct State {
     pods: FxHashMap<ObjectKey, Arc<Wiring>>,
     waiting: FxHashMap<ObjectKey, watch::Sender<()>>,
+    /// Pods that were connected since somebody asked.
+    connected: BTreeSet<ObjectKey>,
 }
 
 impl Pods {
@@ -52,8 +56,29 @@ impl Pods {
         let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
     }
 
-    pub(super) fn has_uid(&self, uid: &str) -> bool {
-        self.state().pods.values().any(|wiring| wiring.pod.uid == uid)
+    /// The pods that were published, by UID.
+    pub(super) fn by_uid(&self) -> FxHashMap<String, ObjectKey> {
+        let state = self.state();
+        state.pods.iter().map(|(key, wiring)| (wiring.pod.uid.clone(), key.clone())).collect()
+    }
+
+    /// These pods have their interfaces.
+    pub(super) fn set_connected(&self, pods: impl IntoIterator<Item = ObjectKey>) {
+        self.state().connected.extend(pods);
+        self.connected.notify_one();
+    }
+
+    /// Waits until further pods have their interfaces.
+    pub async fn connected(&self) {
+        self.connected.notified().await;
+    }
+
+    /// The pods that got their interfaces since this was asked last, as they were published; after a start also those that a
+    /// former process has connected.
+    pub fn take_connected(&self) -> Vec<(ObjectKey, Arc<Wiring>)> {
+        let mut state = self.state();
+        let pods = std::mem::take(&mut state.connected);
+        pods.into_iter().filter_map(|key| state.pods.get(&key).cloned().map(|wiring| (key, wiring))).collect()
     }
 
     /// Follows one pod: wakes when something about it changed.

@@ -46,8 +46,8 @@ impl Desk {
         Ok(sandboxes)
     }
 
-    /// Removes what pods left that ended while nobody looked: those whose links are gone with their namespaces and
-    /// that the API does not know on this node.
+    /// Takes up the pods that a former process has connected, and removes what those left that ended while nobody looked:
+    /// pods whose links are gone with their namespaces and that the API does not know on this node.
     pub(super) async fn sweep_once(&self) {
         self.pods.listed().await;
         if let Err(error) = self.sweep().await {
@@ -56,8 +56,10 @@ impl Desk {
     }
 
     async fn sweep(&self) -> Result<(), ErrorObject> {
-        let mut sandboxes = self.sandboxes().await?;
-        sandboxes.retain(|_, ports| !ports.iter().any(|port| self.pods.has_uid(&port.uid)));
+        let (mut sandboxes, pods) = (self.sandboxes().await?, self.pods.by_uid());
+        let installed = sandboxes.values().flatten().filter(|port| port.installed);
+        self.pods.set_connected(installed.filter_map(|port| pods.get(&port.uid).cloned()));
+        sandboxes.retain(|_, ports| !ports.iter().any(|port| pods.contains_key(&port.uid)));
         let names: Vec<String> = sandboxes.values().flatten().map(|port| port.name.clone()).collect();
         let present = self.kernel(move |host| host.present(&names)).await?;
         sandboxes.retain(|_, ports| !ports.iter().any(|port| present.contains(&port.name)));

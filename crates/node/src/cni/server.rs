@@ -27,11 +27,12 @@ use tracing::{debug, error, info, warn};
 /// What the server needs to know.
 #[derive(Clone, Debug)]
 pub struct CniConfig {
-    /// Where to listen. The folder is made for root alone.
+    /// Where to listen. A folder that is not there is made for root alone.
     pub socket: PathBuf,
     /// How long an ADD may take; the kubelet gives up after two minutes.
     pub limit: Duration,
-    /// After how long a user hears that the pod waits for something that only a user can do.
+    /// After how long a user hears what the pod waits for, if what it shall be connected with is not known. The runtime
+    /// calls again.
     pub hint_after: Duration,
 }
 
@@ -102,19 +103,29 @@ impl Drop for CniServer {
     }
 }
 
-/// The folder is for root alone from its first moment, and the socket too.
+/// The socket is for root alone from its first moment: it is made in a folder that nobody else can enter, and moved from
+/// there to its place. A folder that was there before keeps its mode, since others may have their files in it.
 fn listen(socket: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = socket.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
     }
-    match fs::remove_file(socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(socket)?;
-    fs::set_permissions(socket, fs::Permissions::from_mode(0o600))?;
+    let nursery = socket.with_extension("new");
+    absent(fs::remove_dir_all(&nursery))?;
+    fs::DirBuilder::new().mode(0o700).create(&nursery)?;
+    let born = nursery.join("socket");
+    let listener = UnixListener::bind(&born)?;
+    fs::set_permissions(&born, fs::Permissions::from_mode(0o600))?;
+    fs::rename(&born, socket)?;
+    fs::remove_dir(&nursery)?;
     Ok(listener)
+}
+
+/// What is not there need not be removed.
+fn absent(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 async fn serve(desk: Arc<Desk>, mut stream: UnixStream) {
@@ -181,7 +192,7 @@ impl Desk {
     }
 
     async fn dispatch(&self, call: &Invocation, config: &NetworkConfig) -> Result<String, ErrorObject> {
-        if !config.net_attach_def_name.is_empty() && call.command.has_container() {
+        if !config.net_attach_def_name.is_empty() && call.command != Command::Version {
             return self.secondary(call.command, &config.net_attach_def_name);
         }
         match call.command {
@@ -197,10 +208,13 @@ impl Desk {
         }
     }
 
-    /// A NAD's own interface comes by a call of its own. What was never made is easily removed.
+    /// A NAD's own interface comes by a call of its own. What was never made is easily removed: the list of a GC names only
+    /// attachments of that NAD, and says nothing of the pods' other interfaces.
     fn secondary(&self, command: Command, nad: &str) -> Result<String, ErrorObject> {
-        if command == Command::Del {
-            return Ok(String::new());
+        match command {
+            Command::Del | Command::Gc => return Ok(String::new()),
+            Command::Status => return self.status().map(|()| String::new()),
+            Command::Add | Command::Check | Command::Version => {}
         }
         let msg = format!("the network of {nad} is asked for as an additional one, which is not supported");
         Err(ErrorObject::new(ErrorCode::UnsupportedField, msg)

@@ -56,11 +56,6 @@ pub(super) enum Missing {
 }
 
 impl Missing {
-    /// Whether only somebody's action helps, so that they should hear of it soon.
-    pub(super) fn needs_somebody(&self) -> bool {
-        matches!(self, Missing::Wiring(wiring::Missing::PrimaryNetwork))
-    }
-
     /// The words for the pod's events.
     pub(super) fn error(&self, subject: &Subject) -> ErrorObject {
         let pod = &subject.key;

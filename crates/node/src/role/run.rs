@@ -244,7 +244,7 @@ impl Task {
         loop {
             let ready = self.state.is_ready();
             let wake = self.wake();
-            let Task { state, northbound, southbound, host, switch, .. } = self;
+            let Task { state, northbound, southbound, host, switch, wiring, .. } = self;
             let (nb, sb) = (causeway_plan::northbound(&state.zone), causeway_plan::southbound(&state.zone));
             let (woken, message) = tokio::select! {
                 message = messages.recv() => match message {
@@ -254,6 +254,7 @@ impl Task {
                 () = northbound.turn(&nb), if ready => (Woken::Event, None),
                 () = southbound.turn(&sb), if ready => (Woken::Southbound, None),
                 () = host.changed() => (Woken::Event, None),
+                () = wiring.connected() => (Woken::Event, None),
                 Ok(()) = switch.changed() => (Woken::Event, None),
                 () = sleep_until(wake) => (Woken::Time, None),
             };
@@ -346,6 +347,7 @@ impl Task {
             self.plan_host();
         }
         self.annotate();
+        self.wiring.statuses().into_iter().for_each(|status| self.writer.send(status));
         if self.stirred && self.looked.elapsed() >= LOOK_INTERVAL {
             self.look();
         }

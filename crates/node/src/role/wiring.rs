@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use causeway_host::Kernel;
 use causeway_plan::wiring;
-use causeway_record::ObjectKey;
+use causeway_record::{ObjectKey, Request};
 use causeway_runtime::Tasks;
 use causeway_zone::{Changes, Zone};
 use prometheus_client::registry::Registry;
@@ -16,13 +16,14 @@ use serde_json::json;
 use tracing::{info, warn};
 
 use super::flags::NodeFlags;
+use super::status;
 use crate::cni::{CniConfig, CniMetrics, CniServer, Pods};
 use crate::ovs::Ovs;
 
 /// Sorted before others, so that the runtime takes ours.
 const FILE: &str = "10-causeway.conflist";
 /// The name that configurations of the default network have.
-const DEFAULT_NETWORK: &str = "ovn-kubernetes";
+pub(super) const DEFAULT_NETWORK: &str = "ovn-kubernetes";
 
 /// The pods' side of the role.
 pub(super) struct Wiring {
@@ -61,6 +62,17 @@ impl Wiring {
         let pods: BTreeSet<ObjectKey> =
             changes.iter().flat_map(|change| wiring::follows(zone, change)).collect();
         pods.iter().for_each(|pod| self.pods.publish(pod, wiring::wiring(zone, pod)));
+    }
+
+    /// Waits until further pods have their interfaces.
+    pub(super) async fn connected(&self) {
+        self.pods.connected().await;
+    }
+
+    /// What is to be said of the pods that have got their interfaces since this was asked last. Of one that says something
+    /// already nothing is: that was us, or a plugin that calls several others and knows more.
+    pub(super) fn statuses(&self) -> Vec<Request> {
+        self.pods.take_connected().iter().filter_map(|(key, wiring)| status::request(key, wiring)).collect()
     }
 
     /// All pods of this node have been published once.
