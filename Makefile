@@ -6,6 +6,9 @@
 # Where the machine has no Rust, the set-up links its own here.
 export PATH := $(PATH):$(or $(CAUSEWAY_PROGRAMS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/causeway/bin)
 
+# On a terminal cargo shows how far it is; elsewhere it is silent.
+quiet := $(shell [ -t 2 ] || echo --quiet)
+
 step = @printf '\n== %s\n' '$(1)' >&2;
 
 help: ## this list
@@ -19,18 +22,18 @@ demo: programs ## a cluster of three nodes on this machine, three islands, a roa
 
 programs: ## everything that a sandbox needs, and Causeway itself
 	$(call step,set-up) scripts/setup rust ovn kube
-	$(call step,programs) cargo build --quiet --package causeway --package causeway-cni
+	$(call step,programs) cargo build $(quiet) --package causeway --package causeway-cni
 
 test: setup lint doc ## everything that must hold before a change goes in, whole clusters included
-	$(call step,tests) cargo test --quiet --workspace
+	$(call step,tests) cargo test $(quiet) --workspace
 	$(call step,end to end) $(clusters) --test 'e2e_*' -- --test-threads=1
 
 e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (15 minutes)
-	$(call step,programs) cargo test --quiet --workspace --no-run
+	$(call step,programs) cargo test $(quiet) --workspace --no-run
 	$(call step,end to end) $(clusters) --test 'e2e_*' --test 'slow_*' -- --test-threads=1
 
 # The same packages as for all other tests, so that nothing is built twice.
-clusters = cargo test --quiet --workspace --features causeway-tests/e2e
+clusters = cargo test $(quiet) --workspace --features causeway-tests/e2e
 
 conformance: programs ## Kubernetes' own tests against a sandbox; FOCUS=<regular expression> for others than ours
 	$(call step,set-up) scripts/setup e2e
@@ -38,7 +41,7 @@ conformance: programs ## Kubernetes' own tests against a sandbox; FOCUS=<regular
 
 bench: setup ## print the benchmark tables, write target/bench.json
 	$(call step,benchmarks) cargo xtask bench
-	$(call step,memory of the roles) cargo build --quiet --release --package causeway --package causeway-cni --package causeway-tests
+	$(call step,memory of the roles) cargo build $(quiet) --release --package causeway --package causeway-cni --package causeway-tests
 	@target/release/memory
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
@@ -48,10 +51,10 @@ lint: ## rules of the tree, scripts, formatting, clippy
 	$(call step,rules of the tree) cargo xtask check
 	$(call step,scripts) scripts/check-scripts
 	$(call step,formatting) cargo fmt --all --check
-	$(call step,clippy) cargo clippy --quiet --workspace --all-targets --features causeway-tests/e2e -- -D warnings
+	$(call step,clippy) cargo clippy $(quiet) --workspace --all-targets --features causeway-tests/e2e -- -D warnings
 
 doc: ## the API documentation, warnings denied
-	$(call step,documentation) RUSTDOCFLAGS='-D warnings' cargo doc --quiet --workspace --no-deps
+	$(call step,documentation) RUSTDOCFLAGS='-D warnings' cargo doc $(quiet) --workspace --no-deps
 
 deny: ## licences, advisories and sources of the dependencies
 	@command -v cargo-deny >/dev/null || \

@@ -110,6 +110,17 @@ patiently() {
     return "$status"
 }
 
+# watched COMMAND...: runs a build on a terminal that names each package it has done, on lines of its own. They become one
+# line that counts; whatever else it says stays.
+watched() {
+    local status=0
+    "$@" 2>&1 | awk -v part="$part" '
+        /^[a-zA-Z0-9_.\/~-]+$/ { printf "\r\033[K%s: %d packages built, now %s", part, ++count, substr($0, 1, 60); fflush(); next }
+        { printf "%s%s\n", count ? "\r\033[K" : "", $0; fflush() }
+        END { if (count) printf "\r\033[K%s: %d packages built\n", part, count }' >&2 || status=$?
+    return "$status"
+}
+
 # The ticker ends with its set-up, however that ends, and its sleep holds no file open that somebody may wait for.
 tick() {
     local start=$SECONDS

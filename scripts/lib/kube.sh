@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# A real Kubernetes: in this order the user's own programs (KUBEBUILDER_ASSETS or the PATH), the cache, a download where
-# the internet is reachable, a build from the Go module proxy. The versions are those of programs/*/go.mod.
+# A real Kubernetes: in this order the user's own programs (KUBEBUILDER_ASSETS or the PATH), the cache, a release file whose
+# checksum is in programs/checksums, a build from the Go module proxy, whose checksums are in programs/*/go.sum. The versions
+# are those of programs/*/go.mod.
 
 kube_sources=$here/programs/kube
 containerd_sources=$here/programs/containerd
@@ -205,9 +206,14 @@ with_go() {
     local folder=$1 command=$2 go
     shift 2
     go=$(go_program "$(locked "$folder" go)")
-    patiently env CGO_ENABLED=0 GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOWORK=off \
-        nice "$go" "$command" -C "$folder" -trimpath "$@" >&2 ||
-        die "the Go build failed, see above" "If it could not reach the module proxy, see \`go help goproxy\`."
+    [ ! -t 2 ] || set -- -v "$@"
+    set -- nice "$go" "$command" -C "$folder" -trimpath "$@"
+    set -- env CGO_ENABLED=0 GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOWORK=off "$@"
+    if [ -t 2 ]; then
+        watched "$@" # its -v names each package
+    else
+        patiently "$@" >&2
+    fi || die "the Go build failed, see above" "If it could not reach the module proxy, see \`go help goproxy\`."
 }
 
 # go_program MINIMUM: the machine's Go, else Debian's, unpacked.
@@ -232,24 +238,33 @@ make_go() {
     mv "$1/packages" "$1/fresh/"
 }
 
-# Downloads: the projects' own release files, compared with the checksums published beside them. Each answers false,
-# quickly, where the internet is out of reach. A site with copies of them names it in the two variables.
+# Downloads: the projects' own release files, compared with the checksums in the tree. One that is not listed there is built
+# from source instead: a checksum that comes from where the file comes from proves nothing. Each answers false, quickly,
+# where the internet is out of reach. A site with copies of the files names it in the two variables.
+checksums=${CAUSEWAY_CHECKSUMS:-$here/programs/checksums}
+
+# pinned NAME: the checksum of a release file; false if there is none.
+pinned() { awk -v name="$1" '$2 == name {print $1; found = 1} END {exit !found}' "$checksums"; }
 
 # fetch URL FILE [OPTION...]
 fetch() { curl -fsSL --connect-timeout 3 -o "$2" "${@:3}" "$1" 2>/dev/null; }
+
+# fetch_pinned URL NAME FILE: the file, if NAME is pinned and what comes is that.
+fetch_pinned() {
+    local sum
+    command -v curl >/dev/null && sum=$(pinned "$2") || return 1
+    say "downloading $2"
+    fetch "$1" "$3" --retry 2 && check_sum "$3" "$sum"
+}
 
 release_machine() { case $machine in x86_64) echo amd64 ;; aarch64) echo arm64 ;; *) echo "$machine" ;; esac; }
 
 download_kubernetes() {
     local work=$1 version=$2 name url
     shift 2
-    command -v curl >/dev/null || return 1
     url=${CAUSEWAY_KUBERNETES_RELEASES:-https://dl.k8s.io}/v$version/bin/linux/$(release_machine)
     for name; do
-        fetch "$url/$name.sha256" "$work/$name.sha256" || return 1
-        say "downloading $name $version"
-        fetch "$url/$name" "$work/fresh/$name" --retry 2 || return 1
-        check_sum "$work/fresh/$name" "$(cat "$work/$name.sha256")" || return 1
+        fetch_pinned "$url/$name" "$name-v$version-linux-$(release_machine)" "$work/fresh/$name" || return 1
         chmod +x "$work/fresh/$name"
     done
 }
@@ -257,26 +272,19 @@ download_kubernetes() {
 download_etcd() {
     local file
     file=etcd-v$2-linux-$(release_machine).tar.gz
-    download_archive "$1" "etcd-io/etcd/releases/download/v$2" "$file" SHA256SUMS || return 1
+    download_archive "$1" "etcd-io/etcd/releases/download/v$2" "$file" || return 1
     tar -xzf "$1/$file" -C "$1/fresh" --strip-components=1 --wildcards '*/etcd'
 }
 
 download_containerd() {
     local file
     file=containerd-$2-linux-$(release_machine).tar.gz
-    download_archive "$1" "containerd/containerd/releases/download/v$2" "$file" "$file.sha256sum" || return 1
+    download_archive "$1" "containerd/containerd/releases/download/v$2" "$file" || return 1
     tar -xzf "$1/$file" -C "$1/fresh" --strip-components=1 bin/containerd bin/containerd-shim-runc-v2 bin/ctr
 }
 
-# download_archive WORK PATH FILE SUMS
-download_archive() {
-    local url=${CAUSEWAY_GITHUB:-https://github.com}/$2
-    command -v curl >/dev/null || return 1
-    fetch "$url/$4" "$1/sums" || return 1
-    say "downloading $3"
-    fetch "$url/$3" "$1/$3" --retry 2 || return 1
-    check_sum "$1/$3" "$(awk -v file="$3" '$2 == file || $2 == "*" file {print $1}' "$1/sums")"
-}
+# download_archive WORK PATH FILE
+download_archive() { fetch_pinned "${CAUSEWAY_GITHUB:-https://github.com}/$2/$3" "$3" "$1/$3"; }
 
 check_sum() {
     [ "$(sha256sum <"$1" | cut -c-64)" = "${2%% *}" ] && return

@@ -2,7 +2,10 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use causeway_sandbox::harness::Sandbox;
 use causeway_tests::shared;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 const DEPLOYMENT: &str = include_str!("manifests/deployment.yaml");
@@ -153,24 +156,68 @@ fn roles_may_do_what_they_need_and_no_more() {
     assert!(may("admin", &["delete", "pods"]));
 }
 
+/// The page that lists the examples names each file, so that none is without an end.
 #[test]
-fn our_examples_are_accepted() {
-    let sandbox = shared();
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
-    let words = ["apply", "--server-side", "--dry-run=server", "-f"];
-    let namespaces = folder.join("00-namespaces.yaml");
-    sandbox.kubectl(&["apply", "--server-side", "-f", namespaces.to_str().unwrap()]).unwrap();
-    let said = sandbox.kubectl(&[&words[..], &[folder.to_str().unwrap()]].concat()).unwrap();
-    for kind in ["userdefinednetwork", "clusteruserdefinednetwork", "clusternetworkconnect"] {
-        assert!(said.contains(kind), "{said}");
+fn every_example_is_listed() {
+    fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { files(&path, found) } else { found.push(path) }
+        }
     }
+    let page = std::fs::read_to_string(examples().join("README.md")).unwrap();
+    let mut found = Vec::new();
+    files(&examples(), &mut found);
+    let names = found.iter().map(|path| path.strip_prefix(examples()).unwrap().display().to_string());
+    let missing: Vec<String> =
+        names.filter(|name| name.ends_with("yaml") && !page.contains(&format!("`{name}`"))).collect();
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples")
+}
+
+fn wait_networks(sandbox: &Sandbox) {
+    for kind in ["udn", "cudn"] {
+        let words = ["wait", kind, "-A", "--all", "--for=condition=NetworkReady", "--timeout=60s"];
+        let words: Vec<&str> = words.into_iter().filter(|word| kind == "udn" || *word != "-A").collect();
+        sandbox.kubectl(&words).unwrap();
+    }
+}
+
+/// The examples without pods reach the end that their page states.
+#[test]
+fn our_examples_reach_their_end() {
+    let sandbox = shared();
+    let folder = examples();
+    let folder = folder.to_str().unwrap();
+    sandbox.kubectl(&["apply", "--server-side", "-f", folder]).unwrap();
+    wait_networks(sandbox);
+    for (connect, networks) in [("colored-enterprise", "4/4"), ("backends", "2/2")] {
+        sandbox
+            .wait_for(&format!("the connection {connect}"), || {
+                let status = sandbox.get(&["cnc", connect])?["status"].clone();
+                Ok((status["status"] == "Success" && status["connectedNetworks"] == networks).then_some(()))
+            })
+            .unwrap();
+    }
+    sandbox
+        .wait_for("the network written by hand", || {
+            let nad = sandbox.get(&["net-attach-def", "-n", "by-hand", "l3-network"])?;
+            Ok(nad["metadata"]["annotations"]["k8s.ovn.org/network-id"].as_str().map(drop))
+        })
+        .unwrap();
+    let table = sandbox.kubectl(&["get", "cnc"]).unwrap();
+    assert!(table.contains("NETWORKS") && table.contains("4/4"), "{table}");
+    sandbox.kubectl(&["delete", "-f", folder, "--timeout=180s"]).unwrap();
 }
 
 /// The examples with pods: networks are ready, pods run.
 #[test]
 fn our_examples_with_pods_work() {
     let sandbox = shared();
-    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let examples = examples();
     for (name, roads) in [("networks", false), ("islands", true), ("connect", true)] {
         let folder = examples.join(name);
         let folder = folder.to_str().unwrap();
@@ -190,15 +237,124 @@ fn our_examples_with_pods_work() {
             Ok((pods.len() > 1 && pods.iter().all(ready)).then_some(()))
         };
         sandbox.wait_for(&format!("the pods of {folder}"), unready).unwrap();
-        for kind in ["udn", "cudn"] {
-            let words = ["wait", kind, "-A", "--all", "--for=condition=NetworkReady", "--timeout=60s"];
-            let words: Vec<&str> = words.into_iter().filter(|word| kind == "udn" || *word != "-A").collect();
-            sandbox.kubectl(&words).unwrap();
-        }
+        wait_networks(sandbox);
         if roads {
             let success = "--for=jsonpath={.status.status}=Success";
             sandbox.kubectl(&["wait", "cnc", "--all", success, "--timeout=60s"]).unwrap();
         }
         sandbox.kubectl(&["delete", "-f", folder, "--timeout=180s"]).unwrap();
     }
+}
+
+/// A network whose packets do not fit into a node's tunnels says so, with the node; it heals when the node's MTU grows.
+#[test]
+fn an_mtu_that_no_tunnel_carries_is_said() {
+    let sandbox = shared();
+    let network = "{apiVersion: v1, kind: Namespace, metadata: {name: wide, labels: {k8s.ovn.org/primary-user-defined-network: ''}}}
+---
+{apiVersion: k8s.ovn.org/v1, kind: UserDefinedNetwork, metadata: {name: net, namespace: wide},
+ spec: {topology: Layer2, layer2: {role: Primary, mtu: 1460, subnets: [10.77.0.0/16]}}}";
+    sandbox.apply(network).unwrap();
+    let ready = |wanted: &str| {
+        sandbox
+            .wait_for(wanted, || {
+                let status = sandbox.get(&["udn", "-n", "wide", "net"])?["status"].clone();
+                let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+                let ready = conditions.into_iter().find(|condition| condition["type"] == "NetworkReady");
+                Ok(ready
+                    .filter(|ready| format!("{} {}", ready["reason"], ready["message"]).contains(wanted))
+                    .map(drop))
+            })
+            .unwrap();
+    };
+    // Tunnels have IPv4 or IPv6 addresses: 1442 or 1422.
+    ready("\"MTUTooLarge\"");
+    ready("n1 (14");
+    let underlay = |node: &str, mtu: &str| {
+        let request = format!("mtu_request={mtu}");
+        sandbox.exec(node, &["ovs-vsctl", "set", "interface", "br-ex", &request]).unwrap();
+    };
+    ["n1", "n2", "n3"].into_iter().for_each(|node| underlay(node, "1600"));
+    ready("NetworkAttachmentDefinitionReady");
+    ["n1", "n2", "n3"].into_iter().for_each(|node| underlay(node, "1500"));
+    ready("MTUTooLarge");
+    sandbox.kubectl(&["delete", "namespace", "wide", "--timeout=180s"]).unwrap();
+}
+
+/// What a role serves, as `name kind`.
+fn served(sandbox: &Sandbox, place: &str, port: u16) -> BTreeSet<String> {
+    let ask =
+        format!("exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3");
+    let text = sandbox.exec(place, &["bash", "-c", &ask]).unwrap();
+    let metric = |line: &str| {
+        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        let ending = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        Some(format!("{name}{ending} {kind}"))
+    };
+    text.lines().filter_map(metric).collect()
+}
+
+/// What the page says of a role; those that may be missing are left out.
+fn documented(page: &str, role: &str) -> BTreeSet<String> {
+    let sections =
+        page.split("\n## ").filter(|section| section.starts_with("Both roles") || section.starts_with(role));
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| `")?.split(" | ");
+        let (name, kind) = (cells.next()?.trim_end_matches('`'), cells.next()?);
+        (!line.contains("missing while")).then(|| format!("{name} {kind}"))
+    };
+    sections.flat_map(|section| section.lines().filter_map(row)).collect()
+}
+
+/// docs/metrics.md names what the roles serve, and nothing else.
+#[test]
+fn the_page_about_metrics_is_true() {
+    let sandbox = shared();
+    sandbox.start_pods(&[("metrics/a", "n1")]).unwrap();
+    let page = include_str!("../../docs/metrics.md");
+    for (role, place, port) in [("The cluster manager", "control", 9411), ("The node role", "n1", 9410)] {
+        let wanted = documented(page, role);
+        assert!(wanted.len() > 10, "{wanted:?}");
+        let same = sandbox.wait_for(&format!("{role} to serve what the page says"), || {
+            let there: BTreeSet<String> = served(sandbox, place, port)
+                .into_iter()
+                .filter(|name| !name.contains("task_restarts"))
+                .collect();
+            Ok((there == wanted).then_some(()))
+        });
+        assert!(
+            same.is_ok(),
+            "{role}: {:?}",
+            wanted.symmetric_difference(&served(sandbox, place, port)).collect::<Vec<_>>()
+        );
+    }
+    sandbox.kubectl(&["delete", "namespace", "metrics", "--timeout=180s"]).unwrap();
+}
+
+/// The command line finds the sandbox, and what it proposes runs as it is printed.
+#[test]
+fn the_command_line_knows_its_sandboxes() {
+    let sandbox = shared();
+    let program = causeway_sandbox::harness::program().unwrap();
+    let name = sandbox.folder().root().file_name().unwrap().to_str().unwrap().to_owned();
+    let causeway = |words: &[&str]| {
+        let output = std::process::Command::new(&program).args(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(causeway(&["sandbox", "list"]).contains(&name));
+    assert!(causeway(&["sandbox", "status", "--all"]).contains(&format!("Sandbox {name}: running")));
+    let again = causeway(&["sandbox", "up", "--name", &name, "--nodes", "1"]);
+    assert!(again.contains("has 3 nodes and keeps them"), "{again}");
+    let proposed: Vec<&str> = again.split_once("Try:\n").unwrap().1.lines().map(str::trim).collect();
+    // All but the last, which removes the sandbox.
+    let script = format!("set -e\n{}\n", proposed[..proposed.len() - 1].join("\n"));
+    let output = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{script}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(proposed.last().unwrap().ends_with("sandbox down"));
+    sandbox.kubectl(&["delete", "pod", "a", "--timeout=120s"]).unwrap();
 }

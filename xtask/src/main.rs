@@ -4,6 +4,7 @@
 mod bench;
 mod codegen;
 mod layers;
+mod supply;
 
 use clap::{Parser, Subcommand};
 
@@ -16,7 +17,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check the rules that the compiler does not: pure crates, size of files, generated code
+    /// Check the rules that the compiler does not: pure crates, size of files, licences and sources, generated code
     Check,
     /// Run the benchmarks, print their table, write target/bench.json
     Bench {
@@ -32,6 +33,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Check => {
             layers::check()?;
+            supply::check()?;
             codegen::check()
         }
         Task::Bench { sizes } => bench::run(&sizes),

@@ -36,7 +36,9 @@ pub enum Error {
     AddressOutside(IpAddr),
     #[error("address {0} is kept for the platform or excluded: choose another one")]
     AddressExcluded(IpAddr),
-    #[error("address {address} is already in use by {holder}")]
+    #[error(
+        "address {address} is already in use by {holder}: provided IP is already allocated, choose another one"
+    )]
     AddressTaken { address: IpAddr, holder: String },
     #[error("{owner} already has address {address}")]
     AddressHeld { owner: String, address: IpAddr },

@@ -8,7 +8,7 @@ use causeway_api::annotations::{
     Annotation, ChassisId, ConnectBlocks, ConnectRouterKey, ConnectSlots, EncapIps, GatewayConfig,
     GatewayMtuSupport, HostCidrs, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, NodeSubnets,
     OpenPorts, PerFamily, PodNetworks, PrimaryAddresses, RequestedNetworks, RequestedPrimary,
-    TransitPeerPorts, TransitSwitchPort, TunnelKeys,
+    TransitPeerPorts, TransitSwitchPort, TunnelKeys, TunnelMtu,
 };
 use causeway_types::{Cidr, ConnectOwner, ConnectTopology, DatapathKey, NetworkId, NodeId};
 use proptest::prelude::*;
@@ -60,6 +60,7 @@ fn texts_come_back_byte_for_byte() {
     same::<HostCidrs>(&[r#"["172.18.0.2/16","fc00:f853:ccd:e793::2/64"]"#]);
     same::<ChassisId>(&["bb053a19-99d5-4af8-a8e9-ebcab52908d8"]);
     same::<GatewayMtuSupport>(&["true", "false"]);
+    same::<TunnelMtu>(&["1442", "8942"]);
     same::<Layer2TopologyVersion>(&["2.0", "2.1", "10.0"]);
     same::<GatewayConfig>(&[
         r#"{"default":{"mode":"shared","bridge-id":"breth0","interface-id":"breth0_ovn-worker","mac-address":"02:42:ac:12:00:02","ip-addresses":["172.18.0.2/16"],"next-hops":["172.18.0.1"],"node-port-enable":"true","vlan-id":"0"}}"#,

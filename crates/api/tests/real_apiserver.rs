@@ -102,6 +102,7 @@ fn policies_roles_columns_and_documentation_work() {
     annotations_of_a_pod_have_one_writer(&user);
     a_zone_report_has_one_writer(&user);
     a_mirror_has_one_writer(&user);
+    a_network_policy_is_accepted_with_a_warning(&user);
     tenants_have_networks_and_nothing_wider(&user);
     our_own_roles_have_what_they_need_and_no_more(&user);
     columns_show_what_is_in_effect(&user);
@@ -212,6 +213,7 @@ fn annotations_of_a_connection_have_one_writer(admin: &User) {
     admin.create(&connection("blue", json!({"mine": "1"}))).text();
     let what = ["clusternetworkconnect/blue"];
     admin.patch(&what, &annotation(keys::NETWORK_SUBNETS, "{}")).refused(refused);
+    admin.patch(&what, &annotation(keys::NETWORK_CONNECT_SUBNET, "{}")).refused(refused);
     manager.patch(&what, &annotation(keys::NETWORK_SUBNETS, "{}")).text();
     manager.patch(&what, &annotation(keys::CONNECT_ROUTER_TUNNEL_KEY, "16715779")).text();
     manager.patch(&what, &annotation(keys::CONNECT_ROUTER_SLOTS, "128")).text();
@@ -357,6 +359,18 @@ fn a_mirror_has_one_writer(admin: &User) {
 }
 
 /// The controller manager fills the aggregated roles; here their rules are put together as it would do it.
+/// It is kept, and whoever writes it is told that nobody enforces it.
+fn a_network_policy_is_accepted_with_a_warning(admin: &User) {
+    let policy = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+                        "metadata": {"name": "wall", "namespace": NAMESPACE}, "spec": {"podSelector": {}}});
+    let answer = admin.create(&policy);
+    assert!(
+        answer.err.contains("Warning:") && answer.err.contains("does not enforce NetworkPolicies yet"),
+        "{answer:?}"
+    );
+    assert_eq!(answer.text().trim(), "networkpolicy.networking.k8s.io/wall created");
+}
+
 fn aggregated(admin: &User, role: &str) {
     let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}=true");
     let list: Value =
@@ -489,9 +503,13 @@ fn network(name: &str, version: &str, spec: Value) -> Value {
 
 /// udn-cases A064.
 fn columns_show_what_is_in_effect(admin: &User) {
-    let condition = |kind: &str| json!([{"type": kind, "status": "True", "reason": "Fine", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let condition = |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let conditions = [
+        condition("NetworkReady", "True", "Fine"),
+        condition("NetworkAllocationSucceeded", "False", "SubnetExhausted"),
+    ];
     let status = json!({"status": {"topology": "Layer2", "role": "Primary", "subnets": "10.0.0.0/24", "networkID": 7,
-                                   "vrfName": "udn-7-vrf", "conditions": condition("NetworkReady")}});
+                                   "vrfName": "udn-7-vrf", "conditions": conditions}});
     admin
         .create(&network(
             "shown",
@@ -505,20 +523,23 @@ fn columns_show_what_is_in_effect(admin: &User) {
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     };
     let shown = row(&["udn", "shown", "-n", NAMESPACE]);
-    assert_eq!(shown[0], "NAME TOPOLOGY ROLE SUBNETS ID READY AGE");
-    assert!(shown[1].starts_with("shown Layer2 Primary 10.0.0.0/24 7 True "), "{shown:?}");
+    assert_eq!(shown[0], "NAME TOPOLOGY ROLE SUBNETS ID READY ALLOCATED AGE");
+    assert!(shown[1].starts_with("shown Layer2 Primary 10.0.0.0/24 7 True False "), "{shown:?}");
     let wide = row(&["udn", "shown", "-n", NAMESPACE, "-o", "wide"]);
-    assert_eq!(wide[0], "NAME TOPOLOGY ROLE SUBNETS ID READY REASON VRF AGE");
-    assert!(wide[1].starts_with("shown Layer2 Primary 10.0.0.0/24 7 True Fine udn-7-vrf "), "{wide:?}");
+    assert_eq!(wide[0], "NAME TOPOLOGY ROLE SUBNETS ID READY ALLOCATED REASON ALLOCATION VRF AGE");
+    let row_of_all = "shown Layer2 Primary 10.0.0.0/24 7 True False Fine SubnetExhausted udn-7-vrf ";
+    assert!(wide[1].starts_with(row_of_all), "{wide:?}");
     admin
         .patch(
             &["cnc/blue", "--subresource=status"],
-            &json!({"status": {"status": "Success", "conditions": condition("Accepted")}}),
+            &json!({"status": {"status": "Failure", "connectedNetworks": "2/3",
+                "conditions": [condition("Accepted", "True", "Fine"), condition("Ready", "False", "OVNSetupFailed")],
+                "networks": [{"name": "ns/x", "kind": "UserDefinedNetwork", "connected": false, "reason": "IPFamilyMismatch"}]}}),
         )
         .text();
     let connections = row(&["cnc", "blue"]);
-    assert_eq!(connections[0], "NAME AGE STATUS ACCEPTED");
-    assert!(connections[1].ends_with(" Success True"), "{connections:?}");
+    assert_eq!(connections[0], "NAME AGE STATUS NETWORKS READY ACCEPTED");
+    assert!(connections[1].ends_with(" Failure 2/3 False True"), "{connections:?}");
     let networks = row(&["cudn", "-o", "wide"]);
     assert!(networks.is_empty() || networks[0].contains("NAMESPACES"), "{networks:?}");
     admin.run(&["get", "udn,cudn,cnc", "-A"]).text();
@@ -600,7 +621,8 @@ fn no_policy_can_be_taken_away(admin: &User) {
     ];
     let names: Vec<&str> = attempts.iter().map(|(name, _)| *name).collect();
     let installed = admin.run(&["get", "validatingadmissionpolicybinding", "-o", "name"]).text();
-    assert_eq!(installed.lines().count(), names.len(), "{installed}");
+    // One only warns, which is shown elsewhere.
+    assert_eq!(installed.lines().count(), names.len() + 1, "{installed}");
     for (name, attempt) in attempts {
         attempt().refused(name);
         admin.run(&["delete", "validatingadmissionpolicybinding", name]).text();

@@ -9,10 +9,12 @@ use crate::role;
 pub(crate) struct ClusterManager {
     #[command(flatten)]
     flags: Flags,
+    #[command(flatten)]
+    log: role::LogFlags,
 }
 
 impl ClusterManager {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        role::run(async { self.flags.run().await.map_err(Into::into) })
+        role::run(&self.log, async { self.flags.run().await.map_err(Into::into) })
     }
 }

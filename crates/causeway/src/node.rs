@@ -9,10 +9,12 @@ use crate::role;
 pub(crate) struct Node {
     #[command(flatten)]
     flags: NodeFlags,
+    #[command(flatten)]
+    log: role::LogFlags,
 }
 
 impl Node {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        role::run(run(self.flags))
+        role::run(&self.log, run(self.flags))
     }
 }

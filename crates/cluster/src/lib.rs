@@ -32,4 +32,5 @@ pub use error::{Error, Result};
 pub use input::{Input, Output};
 pub use keys::OwnerKey;
 pub use manager::{Counts, Manager};
+pub use pods::AddressUse;
 pub use replay::{Answer, ROLE, replay};

@@ -28,6 +28,8 @@ pub(crate) struct Nodes {
 pub(crate) struct Change {
     fresh: bool,
     live: bool,
+    /// Whether its tunnels carry more or less than before.
+    mtu: bool,
 }
 
 impl Nodes {
@@ -83,12 +85,23 @@ impl Nodes {
 
     /// What is new about the node; nothing if nothing is.
     fn apply(&mut self, node: Node) -> Option<Change> {
-        let live = node.live;
+        let (live, mtu) = (node.live, node.tunnel_mtu.clone());
         if self.all.get(&node.name) == Some(&node) {
             return None;
         }
         let before = self.all.insert(node.name.clone(), node);
-        Some(Change { fresh: before.is_none(), live: before.is_none_or(|before| before.live != live) })
+        Some(Change {
+            fresh: before.is_none(),
+            live: before.as_ref().is_none_or(|before| before.live != live),
+            mtu: before.map_or(Ok(None), |before| before.tunnel_mtu) != mtu,
+        })
+    }
+
+    /// The nodes whose tunnels carry less than this, with what they carry.
+    pub(crate) fn narrower_than(&self, mtu: u32) -> impl Iterator<Item = (&NodeName, u32)> {
+        let carried = |node: &Node| node.tunnel_mtu.as_ref().ok().copied().flatten();
+        let all = self.all.iter().filter_map(move |(name, node)| Some((name, carried(node)?.0)));
+        all.filter(move |(_, carried)| *carried < mtu)
     }
 
     /// The node is gone, and its id free. The answer is which nodes have none: the lowest is given out first.
@@ -139,6 +152,9 @@ impl Manager {
         if change.live {
             self.all_connect_statuses();
         }
+        if change.mtu {
+            self.dirty.statuses(self.owners.keys().cloned());
+        }
         self.dirty.nodes([name]);
     }
 
@@ -152,7 +168,8 @@ impl Manager {
         self.dirty.clashes_with_nodes();
         self.dirty.pods(self.pods.waiting_on(name));
         self.expire_numbers();
-        self.short_networks();
+        // It may have been the one without a part, or with the smallest MTU.
+        self.dirty.statuses(self.owners.keys().cloned());
     }
 
     /// Gives the node an id and writes what follows from it.

@@ -1,5 +1,6 @@
 //! Why something is not as it should be, for conditions and events.
 
+use causeway_api::annotations::keys;
 use causeway_api::conditions::Finding;
 use causeway_api::intent::Problem;
 
@@ -33,19 +34,46 @@ impl From<&[Problem]> for Trouble {
 
 /// Events about pods that get no address.
 pub(crate) const ERROR_ALLOCATING_POD: &str = "ErrorAllocatingPod";
+/// A network that has no address left.
+pub(crate) const SUBNET_EXHAUSTED: &str = "SubnetExhausted";
 /// Events about attachments that are no network.
 pub(crate) const INVALID_CONFIG: &str = "InvalidConfig";
 /// Events about networks that lack something.
 pub(crate) const NETWORK_ALLOCATION_FAILED: &str = "NetworkAllocationFailed";
 
-/// A namespace without the label has a primary network, or one with it has none.
-pub(crate) fn invalid_primary_network(namespace: &str) -> Trouble {
+/// What a namespace lacks for a primary network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lacks {
+    /// It has a primary network and not the label.
+    Label,
+    /// It has the label and no primary network.
+    Network,
+}
+
+/// A namespace without the label has a primary network, or one with it has none. Tools look for the sentence at the end.
+pub(crate) fn invalid_primary_network(namespace: &str, lacks: Lacks) -> Trouble {
+    let label = keys::PRIMARY_NETWORK_LABEL;
+    let fault = match lacks {
+        Lacks::Label => format!(
+            "namespace {namespace} lacks the label {label}, which only a new namespace can get: create the namespace anew with \
+             it, or use role Secondary"
+        ),
+        Lacks::Network => format!(
+            "namespace {namespace} has the label {label} and no primary network that is ready: create a UserDefinedNetwork with \
+             role Primary in it, or a ClusterUserDefinedNetwork that selects it"
+        ),
+    };
     let message = format!(
-        "invalid primary network state for namespace {namespace:?}: a valid primary user defined network or network \
-         attachment definition custom resource, and required namespace label \
-         \"k8s.ovn.org/primary-user-defined-network\" must both be present"
+        "{fault} (invalid primary network state for namespace {namespace:?}: a valid primary user defined network or \
+         network attachment definition custom resource, and required namespace label {label:?} must both be present)"
     );
     Trouble::new("InvalidPrimaryNetwork", message)
+}
+
+/// A selector that matches nothing.
+pub(crate) fn no_namespace() -> Trouble {
+    let message = "its namespaceSelector matches no namespace, so no pod can use it: label a namespace, or change the selector";
+    Trouble::new("NoNamespaceSelected", message)
 }
 
 /// Lists in messages name this many; the rest is counted.

@@ -16,11 +16,12 @@ use causeway_types::host::HostPlan;
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::AddressMessage;
-use netlink_packet_route::link::LinkFlags;
+use netlink_packet_route::link::{LinkFlags, LinkMessage};
 use netlink_packet_route::route::{RouteHeader, RouteMessage, RouteProtocol};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 
@@ -76,6 +77,27 @@ impl Host for Kernel {
             Ok(mut output) => bring(&mut output, plan),
             Err(error) => Applied { writes: 0, problems: vec![Problem { key: None, owner: None, error }] },
         }
+    }
+}
+
+impl Kernel {
+    /// The MTU of the device that has each of these addresses; addresses that no device has are left out.
+    ///
+    /// # Errors
+    /// If the kernel refuses to list its devices.
+    pub fn mtus(&self, addresses: &[IpAddr]) -> Result<BTreeMap<IpAddr, u32>> {
+        let mut node = Node(Netlink::open()?);
+        let mut dump = |what: &str, message| {
+            let answers = node.0.dump(message);
+            answers.map_err(|source| Error::Refused { doing: format!("listing {what}"), source })
+        };
+        let links = dump("links", RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
+        let mtus: BTreeMap<u32, u32> =
+            links.iter().filter_map(seen_link).map(|link| (link.index, link.mtu)).collect();
+        let seen = dump("addresses", RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+        let of = |(index, net, _): (u32, IpNet, bool)| Some((net.addr(), *mtus.get(&index)?));
+        let found = seen.iter().filter_map(seen_address).filter_map(of);
+        Ok(found.filter(|(address, _)| addresses.contains(address)).collect())
     }
 }
 

@@ -171,3 +171,24 @@ fn a_namespace_that_is_gone_is_said() {
     let error = Kernel.attach(&PathBuf::from("/run/netns/no-such"), &[eth0()]).unwrap_err();
     assert!(error.namespace_is_gone(), "{error}");
 }
+
+/// Of each address the MTU of the device that has it.
+#[test]
+fn mtus_of_the_devices_that_have_addresses() {
+    node::on_own_node();
+    for words in [
+        "link add u0 type veth peer name v0",
+        "link set u0 mtu 9000 up",
+        "address add 192.0.2.1/24 dev u0",
+        "address add 2001:db8::1/64 dev u0 nodad",
+        "link add u1 type veth peer name v1",
+        "link set u1 mtu 1450 up",
+        "address add 198.51.100.1/24 dev u1",
+    ] {
+        node::ip(words);
+    }
+    let addresses =
+        ["192.0.2.1", "2001:db8::1", "198.51.100.1", "203.0.113.1"].map(|text| text.parse().unwrap());
+    let expected = [(addresses[0], 9000), (addresses[1], 9000), (addresses[2], 1450)];
+    assert_eq!(Kernel.mtus(&addresses).unwrap(), expected.into());
+}

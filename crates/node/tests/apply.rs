@@ -6,14 +6,15 @@ mod support;
 use causeway_ovn::apply::Options;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Planner, Str};
-use causeway_testing::{OvsdbServer, program};
+use causeway_ovsdb_client::TlsFiles;
+use causeway_testing::{Authority, OvsdbServer, program, schema_file};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Duration;
 use support::check::{assert_always_guarded, assert_as_planned, planned};
 use support::proxy::{Direction, Proxy};
-use support::{Island, World, applier, cases, northbound, run, settle, small, world};
+use support::{Island, World, applier, applier_with, cases, northbound, run, settle, small, world};
 
 /// Writes by another hand, with OVN's own tool.
 fn nbctl(server: &OvsdbServer, args: &[&str]) -> String {
@@ -469,4 +470,29 @@ fn changes_are_counted_where_somebody_waits_for_them() {
         settle(&mut silent, &World::default()).await;
         assert_eq!((silent.counted(), silent.engine().stats().transactions > 0), (Some(100), true));
     });
+}
+
+/// The same over TLS, also after the server has come back; with the certificate of a stranger nothing is written.
+#[tokio::test]
+async fn a_zone_behind_tls() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let (mut server, remote) = OvsdbServer::start_tls(&schema_file("ovn-nb"), &ours.files("server"));
+    let tls = |authority: &Authority| {
+        let files = authority.files("node");
+        TlsFiles { ca: ours.path("ca.pem"), certificate: files.certificate, key: files.key }
+    };
+    let island = Island { ports: [1, 2].into(), ..Island::default() };
+    let world = World { islands: [(0, island)].into(), ..World::default() };
+    let mut stranger = applier_with(&remote, Some(tls(&theirs)), small());
+    let refused = tokio::time::timeout(Duration::from_secs(2), stranger.settle(&world)).await;
+    assert!(refused.is_err(), "a stranger has written");
+    assert_eq!(written(&server), 0);
+    let mut writer = applier_with(&remote, Some(tls(&ours)), small());
+    settle(&mut writer, &world).await;
+    assert_as_planned(writer.replica(), &world);
+    server.kill();
+    server.serve();
+    writer.dirty("");
+    settle(&mut writer, &world).await;
+    assert_as_planned(writer.replica(), &world);
 }

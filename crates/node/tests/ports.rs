@@ -59,7 +59,7 @@ fn plan(ports: &[(&str, u8, &str)]) -> HostPlan {
 fn start(switch: &Switch) -> (Ovs, Tasks) {
     let remotes = Remote::list(&switch.database.remote()).unwrap();
     let mut tasks = switch::tasks();
-    (Ovs::start(&mut tasks, OvsConfig { remotes, bridge: "br-int".into() }), tasks)
+    (Ovs::start(&mut tasks, OvsConfig { remotes, tls: None, bridge: "br-int".into() }), tasks)
 }
 
 /// Makes the ports of the plan; whether anything was written. There are no problems.

@@ -4,13 +4,10 @@
 mod support;
 
 use causeway_ovsdb_client::{Client, ClientConfig, ClientEvent, TlsFiles};
-use causeway_testing::{OvsdbServer, loopback, schema_file};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use causeway_testing::{Authority, OvsdbServer, PemFiles, loopback, schema_file};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::*;
-use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
@@ -51,62 +48,15 @@ async fn a_remote_that_is_not_there_is_named_and_the_next_one_is_tried() {
     works(&mut client).await;
 }
 
-/// A private CA in a folder, with files for whoever needs some.
-struct Authority {
-    folder: TempDir,
-    issuer: Issuer<'static, KeyPair>,
+fn tls(files: PemFiles) -> TlsFiles {
+    TlsFiles { ca: files.ca, certificate: files.certificate, key: files.key }
 }
 
-impl Authority {
-    fn new(name: &str) -> Authority {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, name);
-        let certificate = params.self_signed(&key).unwrap().pem();
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("ca.pem"), certificate).unwrap();
-        Authority { folder, issuer: Issuer::new(params, key) }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// A certificate without any name that TLS would check, as ovs-pki makes them.
-    fn files(&self, name: &str) -> TlsFiles {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
-        let files = TlsFiles {
-            ca: self.path("ca.pem"),
-            certificate: self.path(&format!("{name}.pem")),
-            key: self.path(&format!("{name}.key")),
-        };
-        fs::write(&files.certificate, certificate).unwrap();
-        fs::write(&files.key, key.serialize_pem()).unwrap();
-        files
-    }
-}
-
-fn argument(name: &str, path: &Path) -> String {
-    format!("--{name}={}", path.display())
-}
-
-async fn tls_server(files: &TlsFiles) -> (OvsdbServer, String) {
-    let address = loopback();
-    let server = OvsdbServer::start_with(
-        &lab(),
-        &[
-            &format!("--remote=pssl:6642:{address}"),
-            &argument("private-key", &files.key),
-            &argument("certificate", &files.certificate),
-            &argument("ca-cert", &files.ca),
-        ],
-    );
-    eventually(|| std::net::TcpStream::connect((address, 6642)).ok()).await;
-    (server, format!("ssl:{address}:6642"))
+async fn tls_server(files: &PemFiles) -> (OvsdbServer, String) {
+    let (server, remote) = OvsdbServer::start_tls(&lab(), files);
+    let address = remote.trim_start_matches("ssl:").to_owned();
+    eventually(|| std::net::TcpStream::connect(&address).ok()).await;
+    (server, remote)
 }
 
 fn tls_config(remote: &str, tls: Option<TlsFiles>) -> ClientConfig {
@@ -119,7 +69,7 @@ fn tls_config(remote: &str, tls: Option<TlsFiles>) -> ClientConfig {
 async fn ssl_with_certificates_of_one_private_ca() {
     let authority = Authority::new("ours");
     let (mut server, remote) = tls_server(&authority.files("server")).await;
-    let mut client = start(tls_config(&remote, Some(authority.files("client")))).await;
+    let mut client = start(tls_config(&remote, Some(tls(authority.files("client"))))).await;
     works(&mut client).await;
     server.kill();
     disconnected(&mut client).await;
@@ -131,18 +81,19 @@ async fn ssl_with_certificates_of_one_private_ca() {
 async fn ssl_refuses_strangers_on_both_sides_and_says_why() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let (_server, remote) = tls_server(&ours.files("server")).await;
-    let wrong_ca = disconnected(&mut Client::new(tls_config(&remote, Some(theirs.files("client"))))).await;
+    let wrong_ca =
+        disconnected(&mut Client::new(tls_config(&remote, Some(tls(theirs.files("client")))))).await;
     assert!(wrong_ca.contains("UnknownIssuer") && wrong_ca.contains("ca.pem"), "{wrong_ca}");
-    let stranger = TlsFiles { ca: ours.path("ca.pem"), ..theirs.files("stranger") };
+    let stranger = TlsFiles { ca: ours.path("ca.pem"), ..tls(theirs.files("stranger")) };
     let refused = disconnected(&mut Client::new(tls_config(&remote, Some(stranger)))).await;
     assert!(refused.contains("alert"), "{refused}");
     let none = disconnected(&mut Client::new(tls_config(&remote, None))).await;
     assert!(none.contains("needs a key, a certificate and a CA"), "{none}");
-    let mut missing = ours.files("client");
+    let mut missing = tls(ours.files("client"));
     missing.certificate = ours.path("not-there.pem");
     let missing = disconnected(&mut Client::new(tls_config(&remote, Some(missing)))).await;
     assert!(missing.contains("not-there.pem"), "{missing}");
-    let mut mixed = ours.files("client");
+    let mut mixed = tls(ours.files("client"));
     mixed.key = ours.files("other").key;
     let mixed = disconnected(&mut Client::new(tls_config(&remote, Some(mixed)))).await;
     assert!(mixed.contains("don't fit together"), "{mixed}");
@@ -153,7 +104,7 @@ async fn an_attempt_and_a_wait_for_the_replica_have_limits() {
     let authority = Authority::new("ours");
     let (server, remote) = tls_server(&authority.files("server")).await;
     server.signal("STOP");
-    let mut config = tls_config(&remote, Some(authority.files("client")));
+    let mut config = tls_config(&remote, Some(tls(authority.files("client"))));
     config.connect_limit = Duration::from_millis(100);
     let mut client = Client::new(config);
     let reason = disconnected(&mut client).await;

@@ -50,6 +50,15 @@ pub struct Connect {
     pub slots: Read<ConnectSlots>,
 }
 
+/// What the cluster manager writes: what zones read, and the copy for other tools.
+const PUBLISHED: [&str; 5] = [
+    keys::NETWORK_SUBNETS,
+    keys::NETWORK_CONNECT_SUBNET,
+    keys::CONNECT_ROUTER_TUNNEL_KEY,
+    keys::CONNECT_ROUTER_SLOTS,
+    keys::CONNECT_TOPOLOGY,
+];
+
 /// What a zone reads of the spec of a ClusterNetworkConnect.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ConnectSpec {
@@ -68,7 +77,7 @@ impl Connect {
     pub fn of(name: ConnectName, object: ClusterNetworkConnect) -> Self {
         let meta = object.metadata;
         let (uid, created) = (uid(&meta), created(&meta));
-        let published = only(meta.annotations, &keys::OF_CONNECT);
+        let published = only(meta.annotations, &PUBLISHED);
         let meant = intent::Connect::of(&name, &object.spec);
         let mut connect = Self {
             uid,
@@ -93,7 +102,7 @@ impl Connect {
 
     /// Takes an annotation in, or out. The hash of [`ConnectSpec`] stays that of the object as it was.
     pub fn annotate(&mut self, key: &str, text: Option<&str>) {
-        if !keys::OF_CONNECT.contains(&key) {
+        if !PUBLISHED.contains(&key) {
             return;
         }
         match text {

@@ -1,7 +1,7 @@
 //! Nodes: the facts of their annotations, and the texts that roles compare with what they would write.
 
 use causeway_api::annotations::{
-    Annotation, ChassisId, EncapIps, GatewayConfig, GatewayMtuSupport, Layer2TopologyVersion, keys,
+    Annotation, ChassisId, EncapIps, GatewayConfig, GatewayMtuSupport, Layer2TopologyVersion, TunnelMtu, keys,
 };
 use causeway_types::{NodeId, NodeName};
 use k8s_openapi::api::core::v1 as core;
@@ -44,6 +44,9 @@ pub struct Node {
     /// Whether its OVN checks packets against the gateway's MTU.
     #[serde(skip_serializing)]
     pub gateway_mtu: Read<GatewayMtuSupport>,
+    /// The largest packet of a pod that its tunnels carry.
+    #[serde(skip_serializing)]
+    pub tunnel_mtu: Read<TunnelMtu>,
 }
 
 /// A node as it is written down: the rest follows from the texts.
@@ -80,6 +83,7 @@ impl Node {
             layer2: Ok(None),
             gateway: Ok(None),
             gateway_mtu: Ok(None),
+            tunnel_mtu: Ok(None),
         }
     }
 
@@ -99,6 +103,7 @@ impl Node {
             Layer2TopologyVersion::KEY => self.layer2 = read(text),
             GatewayConfig::KEY => self.gateway = read(text),
             GatewayMtuSupport::KEY => self.gateway_mtu = read(text),
+            TunnelMtu::KEY => self.tunnel_mtu = read(text),
             _ => {}
         }
     }

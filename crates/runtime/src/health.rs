@@ -29,6 +29,8 @@ struct State {
     restarted: BTreeMap<String, String>,
     /// Every watch by kind, with what is wrong with it.
     watches: BTreeMap<&'static str, Option<Trouble>>,
+    /// When the watch of a kind last heard from the API server.
+    heard: BTreeMap<&'static str, Instant>,
 }
 
 #[derive(Debug)]
@@ -43,7 +45,12 @@ impl Health {
     /// Not ready, for this reason.
     pub fn waiting(reason: &str) -> Self {
         let role = Err(reason.into());
-        Self(Arc::new(Mutex::new(State { role, restarted: BTreeMap::new(), watches: BTreeMap::new() })))
+        Self(Arc::new(Mutex::new(State {
+            role,
+            restarted: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            heard: BTreeMap::new(),
+        })))
     }
 
     /// Takes what the role says of itself: ready, or why not.
@@ -89,6 +96,10 @@ impl Health {
         self.state().watches.insert(kind, None);
     }
 
+    pub(crate) fn watch_heard(&self, kind: &'static str) {
+        self.state().heard.insert(kind, Instant::now());
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,6 +123,13 @@ impl Collector for Health {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (kind, trouble) in &self.state().watches {
             let seconds = trouble.as_ref().map_or(0.0, |trouble| trouble.lasts().as_secs_f64());
+            ConstGauge::new(seconds).encode(family.encode_family(&[("kind", *kind)])?)?;
+        }
+        let help = "How long ago the watch of a kind last heard from the API server, which sends a sign of life every minute";
+        let name = "causeway_watch_age_seconds";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (kind, heard) in &self.state().heard {
+            let seconds = heard.elapsed().as_secs_f64();
             ConstGauge::new(seconds).encode(family.encode_family(&[("kind", *kind)])?)?;
         }
         Ok(())

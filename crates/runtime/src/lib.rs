@@ -23,7 +23,7 @@ pub mod write;
 pub use client::client;
 pub use error::Error;
 pub use events::Recorder;
-pub use flags::ClusterFlags;
+pub use flags::{ClusterFlags, read_time};
 pub use health::Health;
 pub use lease::{Lease, Times};
 pub use metrics::serve;

@@ -163,6 +163,15 @@ impl Sandbox {
 
     /// Who reaches whom, in several ways.
     pub fn matrix_with(&self, pods: &[&str], probes: &[Probe]) -> Result<Matrix> {
+        let matrix = matrix::measure(self, pods, probes)?;
+        match matrix.failures().first_key_value() {
+            None => Ok(matrix),
+            Some((pod, why)) => Err(Error::Request(format!("{pod} could not ask: {why}"))),
+        }
+    }
+
+    /// The same, where pods that cannot ask are named and the others are asked.
+    pub fn survey(&self, pods: &[&str], probes: &[Probe]) -> Result<Matrix> {
         matrix::measure(self, pods, probes)
     }
 

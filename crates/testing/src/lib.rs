@@ -4,11 +4,13 @@
 //! goes away with the value. Panics are its errors, since a test without its server has nothing to say.
 
 mod api_server;
+mod authority;
 mod ovsdb_server;
 mod programs;
 mod switch;
 
 pub use api_server::{Answer, ApiServer};
+pub use authority::{Authority, PemFiles};
 pub use ovsdb_server::{Cluster, OvsdbServer, TransactionLog, loopback};
 pub use programs::{program, schema_file};
 pub use switch::Switch;

@@ -28,7 +28,7 @@ impl VrfName {
             return Err(Error::Name { kind: "VRF", value, rule: RULE });
         }
         match reserved(&value) {
-            Some(pattern) => Err(Error::ReservedVrf { name: value, pattern }),
+            Some(beginning) => Err(Error::ReservedVrf { name: value, beginning }),
             None => Ok(Self(value)),
         }
     }
@@ -57,12 +57,13 @@ fn is_device(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-fn reserved(name: &str) -> Option<&'static str> {
+/// Whether the name is reserved, and the beginning that makes it so, if it is not the name as a whole.
+fn reserved(name: &str) -> Option<Option<&'static str>> {
     let card =
         name.strip_prefix("eth").is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
-    let whole = RESERVED_WHOLE.into_iter().find(|reserved| name == *reserved);
     let beginning = RESERVED.into_iter().find(|reserved| name.starts_with(reserved));
-    whole.or(beginning).or(card.then_some("eth0"))
+    let whole = RESERVED_WHOLE.contains(&name);
+    if card || whole { Some(None) } else { beginning.map(Some) }
 }
 
 /// The name of a network's management port device.
@@ -143,7 +144,11 @@ mod tests {
         }
         assert_eq!(
             vrf(None, Some("br-int"), 7).unwrap_err().to_string(),
-            "VRF name \"br-int\" is reserved on nodes: choose one that does not look like br-, in the field vrf"
+            "VRF name \"br-int\" is reserved on nodes, as are all names that begin with \"br-\": write another name into the field vrf"
+        );
+        assert_eq!(
+            vrf(None, Some("all"), 7).unwrap_err().to_string(),
+            "VRF name \"all\" is reserved on nodes: write another name into the field vrf"
         );
         assert_eq!(vrf(None, Some("ethernet"), 7), Ok("ethernet".to_owned()));
     }

@@ -48,7 +48,8 @@ pub enum Error {
     #[error("connect block {block} has no link number {slot}")]
     Link { block: Cidr, slot: u32 },
     #[error(
-        "VRF name {name:?} is reserved on nodes: choose one that does not look like {pattern}, in the field vrf"
+        "VRF name {name:?} is reserved on nodes{}: write another name into the field vrf",
+        .beginning.map(|text| format!(", as are all names that begin with {text:?}")).unwrap_or_default()
     )]
-    ReservedVrf { name: String, pattern: &'static str },
+    ReservedVrf { name: String, beginning: Option<&'static str> },
 }

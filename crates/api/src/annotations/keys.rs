@@ -41,6 +41,9 @@ pub const NODE_MASQUERADE_SUBNET: &str = "k8s.ovn.org/node-masquerade-subnet";
 /// Node: whether gateway MTU checks are in use.
 pub const GATEWAY_MTU_SUPPORT: &str = "k8s.ovn.org/gateway-mtu-support";
 
+/// Node: the largest packet of a pod that the node's tunnels carry.
+pub const NODE_TUNNEL_MTU: &str = "k8s.ovn.org/node-tunnel-mtu";
+
 /// Pod: addresses of all networks of the pod.
 pub const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
 /// Pod: what the network plugin has done, by the network plumbing working group's standard.
@@ -59,6 +62,8 @@ pub const STATIC_POD: &str = "kubernetes.io/config.mirror";
 
 /// ClusterNetworkConnect: blocks and slices of the connected networks.
 pub const NETWORK_SUBNETS: &str = "k8s.ovn.org/network-subnets";
+/// ClusterNetworkConnect: the same text under the name by which other tools look for it. We write it and never read it.
+pub const NETWORK_CONNECT_SUBNET: &str = "k8s.ovn.org/network-connect-subnet";
 /// ClusterNetworkConnect: tunnel key of the connect router.
 pub const CONNECT_ROUTER_TUNNEL_KEY: &str = "k8s.ovn.org/connect-router-tunnel-key";
 /// ClusterNetworkConnect: links that a block has room for, which numbers the connect router's ports.
@@ -85,7 +90,7 @@ pub const MIRROR_NETWORK: &str = "k8s.ovn.org/endpointslice-network";
 pub const OF_MIRROR: [&str; 3] = [MIRROR_SOURCE, MIRROR_SOURCE_VERSION, MIRROR_NETWORK];
 
 /// Annotations that only the cluster manager writes, on whichever object.
-pub const BY_CLUSTER_MANAGER: [&str; 12] = [
+pub const BY_CLUSTER_MANAGER: [&str; 13] = [
     NETWORK_NAME,
     NETWORK_ID,
     TUNNEL_KEYS,
@@ -95,13 +100,14 @@ pub const BY_CLUSTER_MANAGER: [&str; 12] = [
     NODE_TRANSIT_PEER_PORTS,
     POD_NETWORKS,
     NETWORK_SUBNETS,
+    NETWORK_CONNECT_SUBNET,
     CONNECT_ROUTER_TUNNEL_KEY,
     CONNECT_ROUTER_SLOTS,
     CONNECT_TOPOLOGY,
 ];
 
 /// Annotations of a Node that only the node itself writes.
-pub const BY_NODE: [&str; 9] = [
+pub const BY_NODE: [&str; 10] = [
     LAYER2_TOPOLOGY_VERSION,
     NODE_CHASSIS_ID,
     NODE_ENCAP_IPS,
@@ -111,6 +117,7 @@ pub const BY_NODE: [&str; 9] = [
     NODE_MANAGEMENT_MACS,
     NODE_MASQUERADE_SUBNET,
     GATEWAY_MTU_SUPPORT,
+    NODE_TUNNEL_MTU,
 ];
 
 /// Annotations of a ClusterNetworkConnect that nobody changes once they are there.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
-use causeway_types::{Cidr, Mac, NetworkName};
+use causeway_types::{Cidr, Family, Mac, NetworkName};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +134,39 @@ impl Annotation for GatewayMtuSupport {
 
     fn parse(text: &str) -> Result<Self, Error> {
         text.parse().map(Self).map_err(|_| malformed::<Self>(format!("{text:?} is neither true nor false")))
+    }
+
+    fn text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// The largest packet of a pod that the node's tunnels carry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TunnelMtu(pub u32);
+
+impl TunnelMtu {
+    /// What Geneve with OVN's option puts around a packet of a pod: Ethernet 14, Geneve 8, the option 8, UDP 8, and the
+    /// header of the underlay's IP.
+    const fn overhead(underlay: Family) -> u32 {
+        match underlay {
+            Family::Ipv4 => 58,
+            Family::Ipv6 => 78,
+        }
+    }
+
+    /// What is left of the underlay's MTU.
+    pub const fn of_underlay(mtu: u32, family: Family) -> Self {
+        Self(mtu.saturating_sub(Self::overhead(family)))
+    }
+}
+
+impl Annotation for TunnelMtu {
+    const KEY: &'static str = keys::NODE_TUNNEL_MTU;
+
+    fn parse(text: &str) -> Result<Self, Error> {
+        let number = text.parse().ok().filter(|mtu: &u32| mtu.to_string() == text);
+        number.map(Self).ok_or_else(|| malformed::<Self>(format!("{text:?} is not a number of bytes")))
     }
 
     fn text(&self) -> String {

@@ -60,8 +60,12 @@ impl Annotation for RequestedNetworks {
 }
 
 fn selections<A: Annotation>(text: &str) -> Result<Vec<NetworkSelection>, Error> {
-    if text.trim_start().starts_with('[') {
+    let json = text.trim_start();
+    if json.starts_with('[') {
         return from_json::<A, _>(text);
+    }
+    if json.starts_with(['{', '"']) {
+        return Err(malformed::<A>("JSON must be a list of networks: write [ in front and ] at the end"));
     }
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
     names.map(short_form).collect::<Result<_, _>>().map_err(malformed::<A>)

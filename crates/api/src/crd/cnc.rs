@@ -5,6 +5,8 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Topology;
+
 /// Which networks are connected, for what, and with which addresses between them. What is connected is written
 /// as `connectivityEnabled` or as `connectivity`. Exactly one of the two.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
@@ -151,6 +153,39 @@ pub enum StatusType {
     Success,
     /// Something is not; the conditions say what.
     Failure,
+    /// Nothing is wrong, and not every node has done it yet.
+    Progressing,
+}
+
+/// What a selected network comes from.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[schemars(transform = super::field_documents)]
+pub enum SelectedKind {
+    /// A UserDefinedNetwork.
+    UserDefinedNetwork,
+    /// A ClusterUserDefinedNetwork.
+    ClusterUserDefinedNetwork,
+}
+
+/// A network that the connection selects.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SelectedNetwork {
+    /// Its name; of a UserDefinedNetwork `<namespace>/<name>`.
+    pub name: String,
+    /// What it comes from.
+    pub kind: SelectedKind,
+    /// How it is laid out; left out while its spec cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
+    /// Whether it has a place in the connection. Whether nodes have built it is said by the conditions.
+    pub connected: bool,
+    /// Why it is not connected, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why it is not connected, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// What became of the connection.
@@ -158,14 +193,22 @@ pub enum StatusType {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterNetworkConnectStatus {
     /// Success: everything selected is connected on every node. Failure: something is not; the conditions say what.
+    /// Progressing: nothing is wrong, and not every node has done it yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<StatusType>,
-    /// Accepted: whether the selected networks can be connected. `Ready-In-Zone-<node>`: whether that node has
-    /// done it. Beyond 100 nodes only failing nodes are listed, and Ready sums up.
+    /// Ready: whether everything selected is connected on every node. Accepted: whether the selected networks can be
+    /// connected. `Ready-In-Zone-<node>`: whether that node has done it; beyond 100 nodes only failing nodes are listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub conditions: Vec<Condition>,
     /// The generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// The selected networks by name, connected or not. At most 500 are listed, those that are not connected first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 500))]
+    pub networks: Vec<SelectedNetwork>,
+    /// How many of the selected networks are connected, as `2/3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected_networks: Option<String>,
 }

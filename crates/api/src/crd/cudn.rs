@@ -134,7 +134,7 @@ pub struct Localnet {
     pub ipam: Option<Ipam>,
     /// Maximum transmission unit; 1500 when left out. At least 1280 with an IPv6 subnet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 576, max = 65536))]
+    #[schemars(range(min = 576, max = 65535))]
     pub mtu: Option<u32>,
     /// The VLAN of the physical network; untagged when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,7 +13,7 @@ mod zone_report;
 pub use cnc::{
     ClusterNetworkConnect, ClusterNetworkConnectSpec, ClusterNetworkConnectStatus, ClusterUdnSelector,
     ConnectSubnet, Connectivity, ConnectivityEnabled, NamespaceAndNetworkSelector, NetworkSelectionType,
-    NetworkSelector, PrimaryUdnSelector, StatusType,
+    NetworkSelector, PrimaryUdnSelector, SelectedKind, SelectedNetwork, StatusType,
 };
 pub use cudn::{
     ClusterNetwork, ClusterUserDefinedNetwork, ClusterUserDefinedNetworkSpec, Evpn, EvpnVrf, Localnet,

@@ -82,7 +82,7 @@ pub struct Layer3 {
     pub role: Role,
     /// Maximum transmission unit; the cluster's own when left out. At least 1280 with an IPv6 subnet. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 576, max = 65536))]
+    #[schemars(range(min = 576, max = 65535))]
     pub mtu: Option<u32>,
     /// The pod subnets. A Primary network may be given more of them later, at the end of the list; existing
     /// entries stay as they are and where they are, because nodes derive their subnet from the position.
@@ -104,7 +104,7 @@ pub struct Layer2 {
     pub role: Role,
     /// Maximum transmission unit; the cluster's own when left out. At least 1280 with an IPv6 subnet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 576, max = 65536))]
+    #[schemars(range(min = 576, max = 65535))]
     pub mtu: Option<u32>,
     /// The pod subnets, at most one of each IP family. Required unless ipam.mode is Disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +146,7 @@ pub struct FlatNetwork {
     pub role: Option<Role>,
     /// Flat form. Maximum transmission unit; the cluster's own when left out. At least 1280 with an IPv6 subnet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 576, max = 65536))]
+    #[schemars(range(min = 576, max = 65535))]
     pub mtu: Option<u32>,
     /// Flat form. The pod subnets, at most one of each IP family. With topology Layer3 a second length says
     /// how the subnet is split over the nodes: `10.128.0.0/16/24` gives each node a /24.
@@ -195,7 +195,7 @@ pub struct NetworkStatus {
     /// The number of the network in this cluster, 1 to 4095.
     #[serde(default, rename = "networkID", skip_serializing_if = "Option::is_none")]
     pub network_id: Option<u16>,
-    /// Name of the VRF device that serves the network on each node.
+    /// Name of the VRF device that serves the network on each node. Left out while nodes have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vrf_name: Option<String>,
     /// The namespaces in which the network is available, sorted.

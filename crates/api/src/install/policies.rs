@@ -16,6 +16,7 @@ pub fn policies(installation: &Installation) -> Vec<Value> {
         node_limits(installation),
         zone_reports(installation),
         mirrors(installation),
+        network_policies(),
     ];
     all.into_iter().flat_map(|policy| [policy.policy(), policy.binding()]).collect()
 }
@@ -26,12 +27,15 @@ struct Policy {
     conditions: Value,
     variables: Vec<Value>,
     validations: Value,
+    /// Whether it refuses; otherwise it warns.
+    denies: bool,
 }
 
 impl Policy {
     fn policy(&self) -> Value {
         let mut spec = json!({
-            "failurePolicy": "Fail",
+            // Who is only warned must not be stopped by a policy that fails.
+            "failurePolicy": if self.denies { "Fail" } else { "Ignore" },
             "matchConstraints": {"resourceRules": self.rules},
             "validations": self.validations,
         });
@@ -54,7 +58,7 @@ impl Policy {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingAdmissionPolicyBinding",
             "metadata": {"name": self.name},
-            "spec": {"policyName": self.name, "validationActions": ["Deny"]},
+            "spec": {"policyName": self.name, "validationActions": [if self.denies { "Deny" } else { "Warn" }]},
         })
     }
 }
@@ -117,6 +121,7 @@ fn namespace_label() -> Policy {
             "expression": format!("{} == {}", has("object"), has("oldObject")),
             "message": format!("The '{label}' label cannot be added/removed after the namespace was created"),
         }]),
+        denies: true,
     }
 }
 
@@ -140,6 +145,7 @@ fn cluster_manager_annotations(installation: &Installation) -> Policy {
             ),
             "messageExpression": "'only the cluster manager of Causeway writes ' + variables.changed.join(', ')",
         }]),
+        denies: true,
     }
 }
 
@@ -163,6 +169,7 @@ fn connect_keys() -> Policy {
             "messageExpression": "'nobody changes or removes ' + variables.changed.join(', ') + \
                                   ' once it is there: create the ClusterNetworkConnect anew'",
         }]),
+        denies: true,
     }
 }
 
@@ -176,6 +183,7 @@ fn node_annotations(installation: &Installation) -> Policy {
             "expression": "size(variables.changed) == 0 || variables.node == object.metadata.name",
             "messageExpression": "'only the Causeway of node ' + object.metadata.name + ' writes ' + variables.changed.join(', ')",
         }]),
+        denies: true,
     }
 }
 
@@ -199,6 +207,7 @@ fn network_status(installation: &Installation) -> Policy {
             ),
             "message": format!("only the Causeway of the pod's node writes {}", keys::NETWORK_STATUS),
         }]),
+        denies: true,
     }
 }
 
@@ -237,6 +246,7 @@ fn node_limits(installation: &Installation) -> Policy {
                 "message": "a node of Causeway writes annotations, not the status",
             },
         ]),
+        denies: true,
     }
 }
 
@@ -269,6 +279,7 @@ fn zone_reports(installation: &Installation) -> Policy {
             "expression": "variables.node == object.metadata.name || (oldObject != null && object.spec == oldObject.spec)",
             "messageExpression": "'only the Causeway of node ' + object.metadata.name + ' writes its ZoneReport'",
         }]),
+        denies: true,
     }
 }
 
@@ -309,5 +320,21 @@ fn mirrors(installation: &Installation) -> Policy {
             ),
             "message": "only the cluster manager of Causeway writes EndpointSlices that mirror others",
         }]),
+        denies: true,
+    }
+}
+
+/// NetworkPolicies are kept by the API server and enforced by nobody yet. Whoever writes one must not take it for a wall.
+fn network_policies() -> Policy {
+    Policy {
+        name: "causeway-network-policies",
+        rules: json!([rule(&["networking.k8s.io"], &["networkpolicies"], &["CREATE", "UPDATE"])]),
+        conditions: Value::Null,
+        variables: Vec::new(),
+        validations: json!([{
+            "expression": "false",
+            "message": "Causeway does not enforce NetworkPolicies yet: this one changes nothing. Networks of their own keep tenants apart",
+        }]),
+        denies: false,
     }
 }

@@ -8,7 +8,7 @@ use super::addresses::{check_families, families, read_cidr, read_ip, read_list};
 use super::draft::{Draft, Form, Host, is_written};
 use super::network::{Evpn, EvpnInstance, Network, PodSubnet, Transport};
 use super::problem::{Problem, Problems, Reason};
-use super::written::{check_apart, check_host_lengths};
+use super::written::{check_apart, check_host_lengths, check_largest};
 use crate::crd::{
     self, ClusterNetwork, ClusterUserDefinedNetworkSpec, Role, Topology, UserDefinedNetworkSpec,
 };
@@ -253,6 +253,7 @@ fn read_subnets(draft: &Draft, problems: &mut Problems) -> Vec<PodSubnet> {
 
 fn check_mtu(draft: &Draft, cidrs: &[Cidr], problems: &mut Problems) {
     let ipv6 = cidrs.iter().any(|cidr| cidr.family() == Family::Ipv6);
+    check_largest(draft.mtu, problems);
     if ipv6 && draft.mtu.is_some_and(|mtu| mtu < 1280) {
         let localnet = draft.topology == Topology::Localnet && draft.form == Form::Blocks;
         problems.add(Reason::InvalidMtu, if localnet { say::MTU_LOCALNET } else { say::MTU });

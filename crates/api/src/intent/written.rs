@@ -7,11 +7,14 @@ use super::problem::{Problem, Problems, Reason};
 use crate::crd::{Role, Topology};
 use crate::schema::messages as say;
 
+const LARGEST_MTU: u32 = 65_535;
+
 /// What speaks against the network as it is written, in a fixed order.
 pub(crate) fn check_written(network: &Network) -> Vec<Problem> {
     let mut problems = Problems::default();
     check_topology(network, &mut problems);
     check_families(network, &mut problems);
+    check_largest(network.mtu, &mut problems);
     let ipv6 = network.families().has(Family::Ipv6);
     if ipv6 && network.mtu.is_some_and(|mtu| mtu < 1280) {
         problems.add(Reason::InvalidMtu, say::MTU);
@@ -19,6 +22,13 @@ pub(crate) fn check_written(network: &Network) -> Vec<Problem> {
     check_host_lengths(&network.subnets, &mut problems);
     check_apart(&network.subnets, &mut problems);
     problems.0
+}
+
+/// No packet is longer than its header can say.
+pub(super) fn check_largest(mtu: Option<u32>, problems: &mut Problems) {
+    if let Some(mtu) = mtu.filter(|mtu| *mtu > LARGEST_MTU) {
+        problems.add(Reason::InvalidMtu, format!("mtu {mtu} should be less than or equal to {LARGEST_MTU}"));
+    }
 }
 
 fn check_topology(network: &Network, problems: &mut Problems) {

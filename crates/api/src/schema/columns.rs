@@ -19,13 +19,26 @@ fn age() -> Value {
 /// One path for each column: the status says what is in effect, whichever form the spec has.
 pub(super) fn network(cluster: bool) -> Vec<Value> {
     let ready = r#".status.conditions[?(@.type=="NetworkReady")]"#;
+    let allocated = r#".status.conditions[?(@.type=="NetworkAllocationSucceeded")]"#;
     let mut columns = vec![
         column("Topology", "string", ".status.topology", "The topology in effect."),
         column("Role", "string", ".status.role", "The role in effect."),
         column("Subnets", "string", ".status.subnets", "The pod subnets in effect."),
         column("ID", "integer", ".status.networkID", "The number of the network."),
         column("Ready", "string", &format!("{ready}.status"), "Whether the network is ready."),
+        column(
+            "Allocated",
+            "string",
+            &format!("{allocated}.status"),
+            "Whether every node and every pod got its addresses.",
+        ),
         wide(column("Reason", "string", &format!("{ready}.reason"), "Why the network is ready or not.")),
+        wide(column(
+            "Allocation",
+            "string",
+            &format!("{allocated}.reason"),
+            "Why addresses were got or not.",
+        )),
         wide(column("VRF", "string", ".status.vrfName", "The VRF device on each node.")),
     ];
     if cluster {
@@ -38,9 +51,22 @@ pub(super) fn network(cluster: bool) -> Vec<Value> {
 
 pub(super) fn connect() -> Vec<Value> {
     let accepted = r#".status.conditions[?(@.type=="Accepted")]"#;
+    let ready = r#".status.conditions[?(@.type=="Ready")]"#;
     vec![
         age(),
-        column("Status", "string", ".status.status", "Success, Failure, or nothing yet."),
+        column("Status", "string", ".status.status", "Success, Failure or Progressing."),
+        column(
+            "Networks",
+            "string",
+            ".status.connectedNetworks",
+            "How many of the selected networks are connected.",
+        ),
+        column(
+            "Ready",
+            "string",
+            &format!("{ready}.status"),
+            "Whether all of them are connected on every node.",
+        ),
         column("Accepted", "string", &format!("{accepted}.status"), "Whether the networks can be connected."),
         wide(column("Reason", "string", &format!("{accepted}.reason"), "Why they can be connected or not.")),
     ]

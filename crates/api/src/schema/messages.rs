@@ -50,7 +50,7 @@ pub(crate) const SAME_HOST: &str = "Subnets from the same IP family must use the
 pub(crate) const SAME_CIDR: &str = "Subnets with same CIDR are not allowed";
 pub(crate) const OVERLAP: &str = "Subnets must not overlap or contain each other";
 pub(crate) const HOST_SUBNET_LONGER: &str = "HostSubnet must be smaller than CIDR subnet";
-pub(crate) const HOST_SUBNET_V4: &str = "HostSubnet must < 32 for ipv4 CIDR";
+pub(crate) const HOST_SUBNET_V4: &str = "HostSubnet must < 32 for ipv4 CIDR: it is the prefix length of each node's subnet, which needs room for pods; write 29 or less, such as 24";
 pub(crate) const HOST_SUBNET_V6: &str = "IPv6 only supports /64 host subnets";
 pub(crate) const CARVED_OVERLAP: &str = "infrastructureSubnets and reservedSubnets must not overlap";
 pub(crate) const GATEWAY_PRIMARY: &str = "defaultGatewayIPs is only supported for Primary network";
@@ -65,19 +65,20 @@ pub(crate) const UPLINKS_PRIMARY: &str =
     "spec.uplinks is supported only for primary Layer2 and Layer3 networks";
 pub(crate) const UPLINKS_EVPN: &str = "spec.uplinks is not supported with EVPN transport";
 pub(crate) const NO_OVERLAY_LAYER3: &str =
-    "Transport NoOverlay is only supported for Layer3 Primary networks";
-pub(crate) const NO_OVERLAY_BLOCK: &str =
-    "noOverlay is required when transport is NoOverlay and forbidden otherwise";
+    "transport 'NoOverlay' is only supported for Layer3 primary networks";
+pub(crate) const NO_OVERLAY_BLOCK: &str = "spec.noOverlay is required when type transport is 'NoOverlay'; spec.noOverlay is forbidden when transport type is not 'NoOverlay'";
 pub(crate) const EVPN_PRIMARY: &str =
-    "Transport EVPN is only supported for Layer2 and Layer3 Primary networks";
-pub(crate) const EVPN_BLOCK: &str = "evpn is required when transport is EVPN and forbidden otherwise";
-pub(crate) const EVPN_LAYER2: &str = "evpn.macVRF is required for Layer2 topology";
-pub(crate) const EVPN_LAYER3: &str = "evpn.ipVRF is required for Layer3 topology";
-pub(crate) const EVPN_LAYER3_MAC: &str = "evpn.macVRF is forbidden for Layer3 topology";
+    "transport 'EVPN' is only supported for Layer2 or Layer3 primary networks";
+pub(crate) const EVPN_BLOCK: &str = "spec.evpn field is required when transport is 'EVPN'; spec.evpn field is forbidden when transport is not 'EVPN'";
+pub(crate) const EVPN_LAYER2: &str =
+    "spec.evpn.macVRF field is required for Layer2 topology when transport is 'EVPN'";
+pub(crate) const EVPN_LAYER3: &str =
+    "spec.evpn.ipVRF field is required for Layer3 topology when transport is 'EVPN'";
+pub(crate) const EVPN_LAYER3_MAC: &str =
+    "spec.evpn.macVRF field is forbidden for Layer3 topology when transport is 'EVPN'";
 pub(crate) const EVPN_SOME_VRF: &str = "at least one of macVRF or ipVRF must be specified";
 pub(crate) const EVPN_DIFFERENT_VNI: &str = "macVRF and ipVRF must use different VNIs";
-pub(crate) const ROUTE_TARGET: &str =
-    "routeTarget must be <AS number>:<number>, <IPv4 address>:<number> or *:<number>, six bytes in all";
+pub(crate) const ROUTE_TARGET: &str = "routeTarget must be <AS number>:<number>, <IPv4 address>:<number> or *:<number>, six bytes in all. RT must contain exactly one colon; RT global administrator must be either '*', an IPv4 address, or a number; RT local administrator must be a number; RT with wildcard global administrator must have format *:OPQR where OPQR <= 4294967295; RT with IPv4 global administrator must have format A.B.C.D:MN where MN <= 65535; RT with 4-byte ASN global administrator must have format GHJK:MN where GHJK <= 4294967295 and MN <= 65535";
 pub(crate) const SPEC_IMMUTABLE: &str = "Spec is immutable";
 pub(crate) const TOPOLOGY_IMMUTABLE: &str = "Topology is immutable";
 pub(crate) const LAYER2_IMMUTABLE: &str = "Layer2 is immutable";
@@ -103,7 +104,7 @@ pub(crate) const CONNECT_DISTINCT: &str = "connectivity cannot contain duplicate
 pub(crate) const CONNECT_IMMUTABLE: &str = "connectSubnets is immutable";
 pub(crate) const CONNECT_CIDR: &str = "CIDR must be a valid network address";
 pub(crate) const CONNECT_PREFIX_LONGER: &str = "networkPrefix must be smaller than CIDR subnet";
-pub(crate) const CONNECT_PREFIX_V4: &str = "networkPrefix must < 32 for ipv4 CIDR";
+pub(crate) const CONNECT_PREFIX_V4: &str = "networkPrefix must < 32 for ipv4 CIDR: it is the prefix length of each network's block, which holds two addresses for each node; write 31 or less, such as 24";
 
 pub(crate) fn carved_needs_subnets(field: &str) -> String {
     format!("{field} must be unset when subnets is unset")

@@ -43,12 +43,13 @@ const MAP_LISTS: [(&str, &str); 3] = [
     ("spec.connects", "name"),
 ];
 /// Lists that are one value.
-const ATOMIC_LISTS: [&str; 5] = [
+const ATOMIC_LISTS: [&str; 6] = [
     "spec.connectSubnets",
     "spec.connectivity",
     "spec.connectivityEnabled",
     "spec.layer3.subnets",
     "spec.network.layer3.subnets",
+    "status.networks",
 ];
 /// Objects that must say something. The derive has no word for it.
 const NOT_EMPTY: [&str; 3] = ["spec.layer2.ipam", "spec.network.layer2.ipam", "spec.network.localnet.ipam"];

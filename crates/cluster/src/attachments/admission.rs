@@ -7,7 +7,7 @@ use causeway_types::NamespaceName;
 
 use super::{Verdict, controlled_by};
 use crate::Manager;
-use crate::trouble::Trouble;
+use crate::trouble::{Lacks, Trouble, invalid_primary_network};
 
 impl Manager {
     /// What the attachment is. A network that is written by hand and new gets its numbers here.
@@ -73,7 +73,7 @@ impl Manager {
             problems = network.problems(&self.config.cluster);
         }
         if network.is_primary() && !self.namespaces.is_labelled(&key.namespace) {
-            let trouble = crate::trouble::invalid_primary_network(key.namespace.as_str());
+            let trouble = invalid_primary_network(key.namespace.as_str(), Lacks::Label);
             problems.push(Problem::new(Reason::InvalidAttachment, trouble.message));
         }
         (!problems.is_empty()).then(|| Trouble::from(&problems[..]))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::decision::{Cluster, Connect, Connections};
+use crate::decision::{Absent, Cluster, Connect, Connections};
 use causeway_alloc::ConnectRecord;
 use causeway_api::intent;
 use causeway_record::{self as record, Cause, Event};
@@ -156,6 +156,7 @@ impl Manager {
         let connects: Vec<Connect> = self.connects.all.iter().filter_map(record).collect();
         let coming = self.freed.coming();
         let around = self.surroundings();
+        let absent: Vec<Absent> = around.all_absent().collect();
         let started = Connections::start(
             Cluster::from(&self.config.cluster),
             coming,
@@ -165,7 +166,10 @@ impl Manager {
             connects,
         );
         match started {
-            Ok(model) => self.connects.model = Some(model),
+            Ok(mut model) => {
+                absent.into_iter().for_each(|absent| drop(model.apply_absent(absent)));
+                self.connects.model = Some(model);
+            }
             Err(error) => tracing::error!(%error, "connections are not looked at"),
         }
         drop(self.dirty.take_reach());

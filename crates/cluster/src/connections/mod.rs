@@ -86,7 +86,7 @@ impl Connects {
 
     /// How many there are, by whether they are accepted and by their outcome, as it was said last.
     pub(crate) fn counts(&self) -> BTreeMap<(&'static str, &'static str), usize> {
-        let outcomes = ["", "Success", "Failure"];
+        let outcomes = ["", "Success", "Failure", "Progressing"];
         let all =
             ["true", "false"].into_iter().flat_map(|accepted| outcomes.map(|outcome| (accepted, outcome)));
         let mut counts: BTreeMap<_, usize> = all.map(|kind| (kind, 0)).collect();
@@ -168,6 +168,7 @@ impl ConnectState {
             None => "",
             Some(StatusType::Success) => "Success",
             Some(StatusType::Failure) => "Failure",
+            Some(StatusType::Progressing) => "Progressing",
         };
         (if accepted { "true" } else { "false" }, status)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::decision::{Namespace, Network, NodeRecord};
+use crate::decision::{Absent, Namespace, Network, NodeRecord};
 use causeway_types::{NamespaceName, NetworkName, NetworkOrigin, NodeName};
 
 use crate::attachments::Attachments;
@@ -24,6 +24,10 @@ impl Manager {
             dirty.extend(match around.network(&name) {
                 Some(network) => model.apply_network(network),
                 None => model.delete_network(&name),
+            });
+            dirty.extend(match around.absent(&name) {
+                Some(absent) => model.apply_absent(absent),
+                None => model.delete_absent(&name),
             });
         }
         for name in namespaces {
@@ -68,6 +72,11 @@ impl Surroundings<'_> {
         Some(Network::of(state.intent(), &self.config.cluster, origin, Some(state.id()), labels))
     }
 
+    /// A ClusterUserDefinedNetwork that is no network.
+    fn absent(&self, name: &NetworkName) -> Option<Absent> {
+        if self.networks.get(name).is_some() { None } else { self.owners.absent(name) }
+    }
+
     /// A namespace, and the networks that serve it.
     fn namespace(&self, name: &NamespaceName) -> Option<Namespace> {
         let namespace = self.namespaces.get(name)?;
@@ -86,6 +95,10 @@ impl Surroundings<'_> {
 
     pub(super) fn networks(&self) -> impl Iterator<Item = Network> {
         self.networks.names().filter_map(|name| self.network(name))
+    }
+
+    pub(super) fn all_absent(&self) -> impl Iterator<Item = Absent> {
+        self.owners.keys().filter_map(|key| self.absent(&key.network()))
     }
 
     pub(super) fn namespaces(&self) -> impl Iterator<Item = Namespace> {

@@ -96,7 +96,9 @@ impl Manager {
         }
         let blocks = model.annotation(name)?;
         if !blocks.0.is_empty() || state.object.published.contains_key(keys::NETWORK_SUBNETS) {
-            texts.insert(keys::NETWORK_SUBNETS.to_owned(), blocks.text());
+            for key in [keys::NETWORK_SUBNETS, keys::NETWORK_CONNECT_SUBNET] {
+                texts.insert(key.to_owned(), blocks.text());
+            }
         }
         Some(texts)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use causeway_api::conditions::{ACCEPTED, Finding, READY, READY_IN_ZONE_PREFIX, merge};
-use causeway_api::crd::{ClusterNetworkConnectStatus, StatusType};
+use causeway_api::crd::{ClusterNetworkConnectStatus, SelectedNetwork, StatusType};
 use causeway_record::{Action, EventNote, Part, Priority};
 use causeway_types::{ConnectName, NodeName};
 use jiff::Timestamp;
@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use super::{ConnectState, Connects, connect_target};
 use crate::Manager;
+use crate::decision::Acceptance;
 use crate::nodes::Nodes;
-use crate::trouble::finding;
+use crate::trouble::{finding, listed};
 use crate::writes::FIELD_MANAGER;
 use crate::zone_reports::ZoneReports;
 
@@ -26,6 +27,18 @@ const PAUSE_MS: i64 = 1_000;
 const SUCCEEDED: &str = "OVNSetupSucceeded";
 const FAILED: &str = "OVNSetupFailed";
 const PENDING: &str = "OVNSetupPending";
+const DONE: &str = "Connect router and all ports created successfully";
+/// What a zone has done of a connection that is not accepted.
+const PARTLY: &str = "The node has built what can be connected; Accepted says what is left out";
+
+/// What is decided about a connection.
+struct Verdict {
+    /// The condition `Accepted`.
+    accepted: Finding,
+    networks: Vec<SelectedNetwork>,
+    /// How many of the selected networks are connected, as `2/3`.
+    connected: Option<String>,
+}
 
 /// How far the zones are with a connection.
 #[derive(Debug, Default)]
@@ -33,6 +46,8 @@ struct Progress {
     /// Zones that are heard of, and those of them that have rendered it.
     live: usize,
     current: usize,
+    /// Zones that could not do it, or are silent.
+    failing: Vec<NodeName>,
     /// What is found out about zones.
     findings: Vec<Finding>,
     /// Zones that have not said anything yet: what was last said about them stays.
@@ -46,22 +61,39 @@ impl Progress {
         self.live > 0 && self.current == self.live
     }
 
-    /// Where there are many zones, only the failing ones are listed, and all are summed up.
-    fn summed_up(mut self) -> Self {
-        let mut shown = 0;
-        self.findings.retain(|finding| {
-            shown += usize::from(!finding.status);
-            !finding.status && shown <= LISTED_ZONES
-        });
-        let failing = shown;
-        let (status, reason) = match (self.is_complete(), failing) {
-            (true, _) => (true, SUCCEEDED),
-            (false, 0) => (false, PENDING),
-            (false, _) => (false, FAILED),
-        };
-        let message = format!("{}/{} zones", self.current, self.live);
-        self.findings.push(finding(READY, status, reason, message));
+    /// Where there are many zones, only the failing ones are listed.
+    fn shortened(mut self) -> Self {
+        self.findings.retain(|finding| !finding.status);
+        self.findings.truncate(LISTED_ZONES);
         self
+    }
+
+    /// Zones that have not said anything since, and had failed before.
+    fn still_failing(&mut self, kept: &[Condition]) {
+        let waits =
+            |condition: &&Condition| condition.status == "False" && self.waiting.contains(&condition.type_);
+        let zone =
+            |condition: &Condition| NodeName::new(condition.type_.strip_prefix(READY_IN_ZONE_PREFIX)?).ok();
+        let still: Vec<NodeName> = kept.iter().filter(waits).filter_map(zone).collect();
+        self.failing.extend(still);
+        self.failing.sort();
+    }
+
+    /// The condition `Ready`: all networks, in all zones.
+    fn ready(&self, verdict: &Verdict) -> Finding {
+        let zones = format!("{}/{} zones", self.current, self.live);
+        let (status, reason, message) = if !verdict.accepted.status {
+            let connected = verdict.connected.as_deref().unwrap_or("No");
+            let message = format!("{connected} selected networks connected, see Accepted; {zones}");
+            (false, verdict.accepted.reason.as_str(), message)
+        } else if !self.failing.is_empty() {
+            (false, FAILED, format!("{zones}; failing: {}", listed(&self.failing, ", ")))
+        } else if self.is_complete() {
+            (true, SUCCEEDED, zones)
+        } else {
+            (false, PENDING, zones)
+        };
+        finding(READY, status, reason, message)
     }
 }
 
@@ -88,11 +120,12 @@ impl Manager {
             self.connects.late.insert(name.clone());
             return;
         }
-        let Some(accepted) = self.connects.accepted(name, state) else { return };
+        let Some(verdict) = self.connects.verdict(name, state) else { return };
         let zones = Zones { now_ms: self.now_ms, nodes: &self.nodes, reports: &self.zone_reports };
-        let progress = zones.progress(name, state);
+        let progress = zones.progress(name, state, verdict.accepted.status);
         let (silent_at, complete) = (progress.silent_at, progress.is_complete());
-        let wanted = zones.status(state, &accepted, progress);
+        let accepted = verdict.accepted.clone();
+        let wanted = zones.status(state, verdict, progress);
         let changed = wanted != *state.told();
         if changed {
             self.tell_acceptance(name, &accepted);
@@ -142,13 +175,21 @@ impl Manager {
 }
 
 impl Connects {
-    /// The condition `Accepted`.
-    fn accepted(&self, name: &ConnectName, state: &ConnectState) -> Option<Finding> {
-        if let Some(trouble) = state.unreadable.as_ref().or(state.without_key.as_ref()) {
-            return Some(finding(ACCEPTED, false, trouble.reason, trouble.message.clone()));
-        }
-        let answer = self.model.as_ref()?.acceptance(name)?;
-        Some(finding(ACCEPTED, answer.accepted, answer.reason.as_str(), answer.message))
+    fn verdict(&self, name: &ConnectName, state: &ConnectState) -> Option<Verdict> {
+        let answer = self.model.as_ref()?.answer(name);
+        let accepted = match state.unreadable.as_ref().or(state.without_key.as_ref()) {
+            Some(trouble) => finding(ACCEPTED, false, trouble.reason, trouble.message.clone()),
+            None => {
+                let Acceptance { accepted, reason, message } = answer.as_ref()?.acceptance.clone();
+                finding(ACCEPTED, accepted, reason.as_str(), message)
+            }
+        };
+        let counts = answer.as_ref().map(|answer| answer.connected);
+        Some(Verdict {
+            accepted,
+            connected: counts.map(|(connected, selected)| format!("{connected}/{selected}")),
+            networks: answer.map(|answer| answer.networks).unwrap_or_default(),
+        })
     }
 }
 
@@ -160,18 +201,25 @@ struct Zones<'a> {
 }
 
 impl Zones<'_> {
-    fn progress(&self, name: &ConnectName, state: &ConnectState) -> Progress {
+    fn progress(&self, name: &ConnectName, state: &ConnectState, accepted: bool) -> Progress {
         let mut progress = Progress::default();
         if !self.reports.are_listed() {
             let zones = self.nodes.names().map(|node| format!("{READY_IN_ZONE_PREFIX}{node}"));
-            progress.waiting = zones.chain([READY.to_owned()]).collect();
+            progress.waiting = zones.collect();
             return progress;
         }
         for (node, live) in self.nodes.live() {
             progress.live += usize::from(live);
             self.look_at_zone(name, state, node, live, &mut progress);
         }
-        if self.nodes.len() > LISTED_ZONES { progress.summed_up() } else { progress }
+        if !accepted {
+            progress
+                .findings
+                .iter_mut()
+                .filter(|zone| zone.status)
+                .for_each(|zone| zone.message = PARTLY.to_owned());
+        }
+        if self.nodes.len() > LISTED_ZONES { progress.shortened() } else { progress }
     }
 
     /// A zone that is cut off is not waited for, and nothing is said against it.
@@ -184,17 +232,19 @@ impl Zones<'_> {
         progress: &mut Progress,
     ) {
         let kind = format!("{READY_IN_ZONE_PREFIX}{node}");
-        let fail = |message: &str| finding(&kind, false, FAILED, message.to_owned());
+        let mut fail = |message: &str| {
+            progress.failing.push(node.clone());
+            progress.findings.push(finding(&kind, false, FAILED, message.to_owned()));
+        };
         if let Some(failure) = self.reports.failure(name, node) {
             if live {
-                progress.findings.push(fail(failure));
+                fail(failure);
             }
             return;
         }
         if state.hash.is_some() && self.reports.rendered(name, node) == state.hash {
             progress.current += usize::from(live);
-            let message = "Connect router and all ports created successfully";
-            progress.findings.push(finding(&kind, true, SUCCEEDED, message.to_owned()));
+            progress.findings.push(finding(&kind, true, SUCCEEDED, DONE.to_owned()));
             return;
         }
         if !live {
@@ -206,8 +256,7 @@ impl Zones<'_> {
             let message = format!(
                 "The zone has not reported this configuration for {seconds} s; look at the log of Causeway on node {node}"
             );
-            progress.findings.push(fail(&message));
-            return;
+            return fail(&message);
         }
         progress.waiting.insert(kind);
         progress.silent_at =
@@ -217,22 +266,30 @@ impl Zones<'_> {
     fn status(
         &self,
         state: &ConnectState,
-        accepted: &Finding,
-        progress: Progress,
+        verdict: Verdict,
+        mut progress: Progress,
     ) -> ClusterNetworkConnectStatus {
         let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
         let base = state.told();
         let many = self.nodes.len() > LISTED_ZONES;
         let stays = |condition: &&Condition| {
             let known = progress.findings.iter().any(|finding| finding.kind == condition.type_);
-            let listed = !many || condition.status == "False" || condition.type_ == READY;
+            let listed = !many || condition.status == "False";
             let waits = progress.waiting.contains(&condition.type_) && listed;
-            known || waits || condition.type_ == ACCEPTED || !is_ours(&condition.type_)
+            known
+                || waits
+                || [ACCEPTED, READY].contains(&condition.type_.as_str())
+                || !is_ours(&condition.type_)
         };
         let kept: Vec<Condition> = base.conditions.iter().filter(stays).cloned().collect();
+        progress.still_failing(&kept);
         let complete = progress.is_complete();
         let unknown = !self.reports.are_listed();
-        let findings: Vec<Finding> = [accepted.clone()].into_iter().chain(progress.findings).collect();
+        let said = kept.iter().any(|condition| condition.type_ == READY);
+        // Before reports are listed, what was said of all zones stays.
+        let ready = (!unknown || !said).then(|| progress.ready(&verdict));
+        let findings: Vec<Finding> =
+            [verdict.accepted].into_iter().chain(ready).chain(progress.findings).collect();
         let conditions = merge(&kept, &findings, state.object.generation, &now);
         let failing = |condition: &Condition| {
             let zone = condition.type_ == ACCEPTED || condition.type_.starts_with(READY_IN_ZONE_PREFIX);
@@ -242,10 +299,16 @@ impl Zones<'_> {
             true => Some(StatusType::Failure),
             false if complete => Some(StatusType::Success),
             // Before reports are listed nothing is known against what was said.
-            false if unknown => base.status.filter(|status| *status == StatusType::Success),
-            false => None,
+            false if unknown && base.status == Some(StatusType::Success) => base.status,
+            false => Some(StatusType::Progressing),
         };
-        ClusterNetworkConnectStatus { status, conditions, observed_generation: state.object.generation }
+        ClusterNetworkConnectStatus {
+            status,
+            conditions,
+            observed_generation: state.object.generation,
+            networks: verdict.networks,
+            connected_networks: verdict.connected,
+        }
     }
 }
 

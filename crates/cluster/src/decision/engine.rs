@@ -12,10 +12,11 @@ use causeway_types::{
 
 use crate::error::Result;
 
+use super::absent::Absent;
 use super::check::{Clashes, Web, cluster_conflict};
 use super::input::{Cluster, Connect, Namespace, Network, NodeRecord};
 use super::ports::{Nodes, is_doubtful};
-use super::reason::{Acceptance, LeftOut, Reason};
+use super::reason::{LeftOut, Reason};
 use super::select::{ByNamespace, Selecting, selects};
 use super::settle::smallest;
 
@@ -39,6 +40,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Whether it connects anything: two networks have a place.
+    pub(super) fn connects(&self) -> bool {
+        self.pool.owners().nth(1).is_some()
+    }
+
     fn confirm(&mut self, connect: Connect) {
         self.connect = connect;
         self.commit();
@@ -75,6 +81,8 @@ pub struct Connections {
     cluster: Cluster,
     pub(super) epoch: Epoch,
     pub(super) networks: BTreeMap<NetworkName, Network>,
+    /// What is selected and is no network yet.
+    pub(super) absent: BTreeMap<NetworkName, Absent>,
     pub(super) ids: BTreeMap<NetworkId, NetworkName>,
     namespaces: BTreeMap<NamespaceName, Namespace>,
     pub(super) nodes: Nodes,
@@ -113,6 +121,7 @@ impl Connections {
             cluster,
             epoch,
             networks: BTreeMap::new(),
+            absent: BTreeMap::new(),
             ids: BTreeMap::new(),
             namespaces: namespaces.into_iter().map(|one| (one.name.clone(), one)).collect(),
             nodes: Nodes::default(),
@@ -245,23 +254,6 @@ impl Connections {
         self.web.forget(&Dirty::from([name.clone()]));
         rest.remove(name);
         self.settle(rest)
-    }
-
-    /// Whether the connection is accepted, and what is left out.
-    pub fn acceptance(&self, name: &ConnectName) -> Option<Acceptance> {
-        let entry = self.entries.get(name)?;
-        if let Some(refused) = &entry.refused {
-            return Some(Acceptance::of(vec![refused.clone()]));
-        }
-        let mut clashes = Clashes::new();
-        let explain = |(network, at_the_time)| self.explain(entry, network, at_the_time, &mut clashes);
-        let mut left_out: Vec<LeftOut> = entry.left_out.iter().map(explain).collect();
-        left_out.extend(self.nodes_left_out(entry));
-        let connected = entry.selected.len() - entry.left_out.len();
-        if connected < 2 {
-            left_out.push(LeftOut::insufficient(entry.selected.len(), connected));
-        }
-        Some(Acceptance::of(left_out))
     }
 
     /// Who has which block or slice: what the annotation is to hold.

@@ -8,7 +8,7 @@ use causeway_api::crd::{Role, Topology, Transport};
 use causeway_api::intent::Selection;
 use causeway_types::{
     Cidr, ConnectName, ConnectOwner, ConnectSubnet, ConnectTopology, NamespaceName, NetworkId, NetworkName,
-    NetworkOrigin, NodeId, NodeName,
+    NetworkOrigin, NodeId, NodeName, ObjectName,
 };
 
 /// The label by which an object is selected by its name. Nobody can set it to something else.
@@ -54,7 +54,7 @@ impl Network {
     /// Adds the label that stands for the name of a `ClusterUserDefinedNetwork`.
     pub(super) fn with_name_label(mut self) -> Self {
         if let NetworkOrigin::Cluster(name) = &self.origin {
-            self.labels.insert(NAME_LABEL.to_owned(), name.to_string());
+            named(&mut self.labels, name);
         }
         self
     }
@@ -63,6 +63,15 @@ impl Network {
     pub(super) fn differs_only_in_labels(&self, other: &Self) -> bool {
         let relabelled = Self { labels: other.labels.clone(), ..self.clone() };
         relabelled == *other
+    }
+
+    /// The name of the object that the user has written.
+    pub(super) fn object(&self) -> String {
+        match &self.origin {
+            NetworkOrigin::Cluster(name) => name.to_string(),
+            NetworkOrigin::Namespaced(namespace, name) => format!("{namespace}/{name}"),
+            NetworkOrigin::Default | NetworkOrigin::Bare => self.name.to_string(),
+        }
     }
 
     /// Who would have a block or slice for it.
@@ -75,14 +84,15 @@ impl Network {
     }
 }
 
+/// Adds the label that stands for the name.
+pub(super) fn named(labels: &mut BTreeMap<String, String>, name: &ObjectName) {
+    labels.insert(NAME_LABEL.to_owned(), name.to_string());
+}
+
 /// The name by which the user knows the network.
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.origin {
-            NetworkOrigin::Cluster(name) => write!(f, "'{name}'"),
-            NetworkOrigin::Namespaced(namespace, name) => write!(f, "'{namespace}/{name}'"),
-            NetworkOrigin::Default | NetworkOrigin::Bare => write!(f, "'{}'", self.name),
-        }
+        write!(f, "'{}'", self.object())
     }
 }
 

@@ -6,6 +6,8 @@
 //! never loses to a newcomer, and equal annotations give equal answers whatever the order of events.
 //! What is left out is named with one of the eight reasons; the rest stays connected.
 
+mod absent;
+mod answer;
 mod check;
 mod engine;
 mod input;
@@ -17,6 +19,8 @@ mod settle;
 #[cfg(test)]
 mod tests;
 
+pub use absent::Absent;
+pub use answer::Answer;
 pub use engine::{Connections, Dirty};
 pub use input::{Cluster, Connect, Namespace, Network, NodeRecord};
 pub use reason::{Acceptance, LeftOut, Reason};

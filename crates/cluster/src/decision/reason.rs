@@ -1,8 +1,9 @@
 //! Why something is left out, in the words of the specification, and how many such sentences become one
 //! condition.
 
-use causeway_types::{Cidr, ConnectName, Family};
+use causeway_types::{Cidr, ConnectName, ConnectSubnet, Family, NodeId};
 
+use super::absent::Absent;
 use super::input::{Network, NodeRecord};
 
 /// The longest message that a condition may have.
@@ -125,7 +126,8 @@ impl LeftOut {
 
     pub(super) fn overlap(first: &Network, second: &Network, subnet: Cidr) -> Self {
         let message = format!(
-            "Cannot connect networks {first} and {second}: overlapping pod subnets {subnet} detected"
+            "Cannot connect networks {first} and {second}: overlapping pod subnets {subnet} detected (selected networks have \
+             overlapping subnets)"
         );
         Self::new(Reason::OverlappingNetworkSubnets, message)
     }
@@ -150,21 +152,46 @@ impl LeftOut {
         Self::new(Reason::ConnectSubnetExhausted, message)
     }
 
-    pub(super) fn node_exhausted(subnet: Cidr, network: &Network, node: &NodeRecord, slots: u32) -> Self {
+    pub(super) fn node_exhausted(
+        subnet: &ConnectSubnet,
+        network: &Network,
+        node: &NodeRecord,
+        slots: u32,
+    ) -> Self {
         let message = format!(
-            "Insufficient IP addresses in connect subnet {subnet}. Node '{}' is left out of network {network} and all \
-             other layer3 networks: its id {} is not below the {slots} links of a block",
-            node.name, node.id
+            "Insufficient IP addresses in connect subnet {}. Node '{}' is left out of network {network} and all other layer3 \
+             networks: each network's block has {slots} links, for node ids below {slots}, and the id of the node is {}. Create \
+             the ClusterNetworkConnect anew with networkPrefix {} or less",
+            subnet.cidr(),
+            node.name,
+            node.id,
+            prefix_with_link(subnet.family(), node.id)
         );
         Self::new(Reason::ConnectSubnetExhausted, message)
     }
 
-    pub(super) fn insufficient(selected: usize, left: usize) -> Self {
+    /// Networks that are selected and are not there yet are named: without them the number would be a riddle.
+    pub(super) fn insufficient<'a>(
+        selected: usize,
+        left: usize,
+        absent: impl Iterator<Item = &'a Absent>,
+    ) -> Self {
         let (count, verb) = if selected < 2 { (selected, "selected") } else { (left, "left") };
         let networks = if count == 1 { "network" } else { "networks" };
-        let message = format!("Only {count} {networks} {verb}, minimum 2 networks required for connection");
-        Self::new(Reason::InsufficientNetworks, message)
+        let absent: Vec<String> = absent
+            .map(|absent| format!("Network '{}' is selected too: {}", absent.name, absent.message))
+            .collect();
+        let verb = if absent.is_empty() { verb } else { "to be connected" };
+        let few = format!("Only {count} {networks} {verb}, minimum 2 networks required for connection");
+        let sentences: Vec<String> = std::iter::once(few).chain(absent).collect();
+        Self::new(Reason::InsufficientNetworks, sentences.join(". "))
     }
+}
+
+/// The longest prefix of a block that has a link for the node: two addresses for each id up to its own.
+fn prefix_with_link(family: Family, node: NodeId) -> u32 {
+    let addresses = 2 * (u64::from(node.get()) + 1);
+    u32::from(family.bits()) - addresses.next_power_of_two().ilog2()
 }
 
 /// The condition `Accepted`.
@@ -241,7 +268,7 @@ mod tests {
 
     #[test]
     fn too_few_networks() {
-        let message = |selected, left| LeftOut::insufficient(selected, left).message;
+        let message = |selected, left| LeftOut::insufficient(selected, left, std::iter::empty()).message;
         assert_eq!(message(1, 1), "Only 1 network selected, minimum 2 networks required for connection");
         assert_eq!(message(0, 0), "Only 0 networks selected, minimum 2 networks required for connection");
         assert_eq!(message(3, 1), "Only 1 network left, minimum 2 networks required for connection");

@@ -89,17 +89,21 @@ impl Selecting {
 /// Whether the connection selects the network, directly or by a namespace it serves. A hand-written NAD is
 /// never selected.
 pub(super) fn selects(connect: &Connect, by_namespace: &ByNamespace, network: &Network) -> bool {
-    let cluster = |selector: &Selection| match selector {
-        Selection::ClusterUserDefinedNetworks(selector) => selector.matches(&network.labels),
-        Selection::PrimaryUserDefinedNetworks(_) => false,
-    };
     match network.origin {
         NetworkOrigin::Cluster(_) => {
-            connect.selections.iter().any(cluster) || by_namespace.has(&network.name)
+            selects_cluster_network(connect, &network.labels) || by_namespace.has(&network.name)
         }
         NetworkOrigin::Namespaced(..) => by_namespace.has(&network.name),
         NetworkOrigin::Default | NetworkOrigin::Bare => false,
     }
+}
+
+/// Whether the connection selects ClusterUserDefinedNetworks with these labels.
+pub(super) fn selects_cluster_network(connect: &Connect, labels: &BTreeMap<String, String>) -> bool {
+    connect.selections.iter().any(|selector| match selector {
+        Selection::ClusterUserDefinedNetworks(selector) => selector.matches(labels),
+        Selection::PrimaryUserDefinedNetworks(_) => false,
+    })
 }
 
 fn selects_namespace(connect: &Connect, namespace: &Namespace) -> bool {

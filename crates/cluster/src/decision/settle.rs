@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use causeway_alloc::{ConnectPool, Epoch, RefusalReason};
-use causeway_types::{Cidr, ConnectName, ConnectOwner, NetworkId, NetworkName};
+use causeway_types::{Cidr, ConnectName, ConnectOwner, ConnectSubnet, NetworkId, NetworkName};
 
 use super::check::{Clashes, Names};
 use super::engine::{Change, Connections, Dirty, Entry};
@@ -22,7 +22,15 @@ enum Standing {
 }
 
 /// Who asks for a place first.
-type Turn = (Standing, i64, ConnectName, NetworkId);
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    standing: Standing,
+    created: i64,
+    connect: ConnectName,
+    /// Of one connection's networks, the one that it holds comes first, also while it connects nothing.
+    fresh: bool,
+    network: NetworkId,
+}
 
 impl Connections {
     /// All connections that share a selected network with these, directly or through others.
@@ -57,18 +65,36 @@ impl Connections {
             return dirty;
         }
         let component = self.component(dirty);
-        self.web.forget(&component);
+        // Whoever connects nothing afterwards may have to make room for an older one.
+        for _ in &component {
+            let before = self.idle(&component);
+            self.settle_once(&component, changed);
+            if self.idle(&component).is_subset(&before) {
+                break;
+            }
+        }
+        component
+    }
+
+    fn settle_once(&mut self, component: &Dirty, changed: Option<&NetworkName>) {
+        self.web.forget(component);
         self.clashes.clear();
         let mut turns = Vec::new();
-        for name in &component {
+        for name in component {
             self.let_go(name);
             turns.extend(self.turns(name, changed));
         }
         turns.sort();
         for turn in turns {
-            self.admit(&turn.2, turn.3);
+            self.admit(&turn.connect, turn.network);
         }
-        component
+    }
+
+    /// Those that connect nothing: they hold one place.
+    fn idle(&self, connects: &Dirty) -> Dirty {
+        let entries = connects.iter().filter_map(|name| self.entries.get(name));
+        let idle = entries.filter(|entry| !entry.connects() && entry.pool.owners().next().is_some());
+        idle.map(|entry| entry.connect.name.clone()).collect()
     }
 
     /// Gives back the places of networks that are no longer selected, or of all if the connection is refused.
@@ -93,8 +119,8 @@ impl Connections {
             return Vec::new();
         };
         let turn = |network: &Network| match self.turn(entry, network)? {
-            (Standing::Incumbent, age, name, id) if changed == Some(&network.name) => {
-                Some((Standing::Changed, age, name, id))
+            turn if turn.standing == Standing::Incumbent && changed == Some(&network.name) => {
+                Some(Turn { standing: Standing::Changed, ..turn })
             }
             turn => Some(turn),
         };
@@ -108,7 +134,7 @@ impl Connections {
         let dirty = change.connects();
         let waiting =
             !change.added.is_empty() || self.entries.values().any(|entry| !entry.left_out.is_empty());
-        if waiting && !change.removed.is_empty() {
+        if (waiting && !change.removed.is_empty()) || self.meets_idle(&change.added) {
             return self.settle(&dirty | &self.selecting(&change.removed));
         }
         for (connect, network) in &change.removed {
@@ -116,6 +142,22 @@ impl Connections {
         }
         self.take_in(&change.added);
         dirty
+    }
+
+    /// Whether somebody who connects nothing shares a network with one of these that is older.
+    fn meets_idle(&mut self, added: &[(ConnectName, NetworkName)]) -> bool {
+        let age = |entry: &Entry| (entry.connect.created, entry.connect.name.clone());
+        let adding: Dirty = added.iter().map(|(connect, _)| connect.clone()).collect();
+        let Some(oldest) = adding.iter().filter_map(|name| self.entries.get(name)).map(age).min() else {
+            return false;
+        };
+        let all: Dirty = self.entries.keys().cloned().collect();
+        let younger: Dirty = self
+            .idle(&all)
+            .into_iter()
+            .filter(|name| self.entries.get(name).is_some_and(|entry| age(entry) > oldest))
+            .collect();
+        !younger.is_empty() && !self.component(adding).is_disjoint(&younger)
     }
 
     /// Who else selects these networks: it may have been the one that left who was in their way.
@@ -141,16 +183,21 @@ impl Connections {
         let mut turns: Vec<Turn> = added.iter().filter_map(turn).collect();
         turns.sort();
         for turn in turns {
-            self.admit(&turn.2, turn.3);
+            self.admit(&turn.connect, turn.network);
         }
     }
 
     fn turn(&self, entry: &Entry, network: &Network) -> Option<Turn> {
-        let standing = match network.owner() {
-            Some(owner) if entry.pool.holds(owner) => Standing::Incumbent,
-            _ => Standing::Newcomer,
-        };
-        Some((standing, entry.connect.created, entry.connect.name.clone(), network.id?))
+        let held = network.owner().is_some_and(|owner| entry.pool.holds(owner));
+        // Who connects nothing yet is in the way of younger ones only.
+        let standing = if held && entry.connects() { Standing::Incumbent } else { Standing::Newcomer };
+        Some(Turn {
+            standing,
+            created: entry.connect.created,
+            connect: entry.connect.name.clone(),
+            fresh: !held,
+            network: network.id?,
+        })
     }
 
     fn admit(&mut self, name: &ConnectName, id: NetworkId) {
@@ -199,7 +246,7 @@ impl Connections {
             return Vec::new();
         };
         let slots = entry.pool.slots();
-        let subnet = smallest(&entry.connect);
+        let Some(subnet) = fewest_links(&entry.connect) else { return Vec::new() };
         let beyond = |node: &&NodeRecord| !entry.pool.nodes_without_link(&[node.id]).is_empty();
         let without = self.nodes.all.values().filter(beyond);
         without.map(|node| LeftOut::node_exhausted(subnet, network, node, slots)).collect()
@@ -224,9 +271,12 @@ fn room(entry: &Entry, network: &Network) -> Result<(), LeftOut> {
 }
 
 /// The subnet whose blocks have the fewest links: the one to enlarge.
+fn fewest_links(connect: &Connect) -> Option<&ConnectSubnet> {
+    connect.subnets.iter().min_by_key(|subnet| (subnet.links_per_block(), subnet.blocks()))
+}
+
 pub(super) fn smallest(connect: &Connect) -> Cidr {
-    let by_size = connect.subnets.iter().min_by_key(|subnet| (subnet.links_per_block(), subnet.blocks()));
-    by_size.unwrap_or(&connect.subnets[0]).cidr()
+    fewest_links(connect).unwrap_or(&connect.subnets[0]).cidr()
 }
 
 fn release(pool: &mut ConnectPool, owner: ConnectOwner, epoch: Epoch) {

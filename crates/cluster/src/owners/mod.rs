@@ -15,9 +15,10 @@ use causeway_types::{NamespaceName, NetworkId, NetworkName, ObjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::{Selector, SelectorExt};
 
+use crate::decision::Absent;
 use crate::dirty::Scope;
 use crate::namespaces::Namespaces;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, no_namespace};
 use crate::{Manager, OwnerKey};
 
 /// All objects that have networks.
@@ -112,11 +113,6 @@ impl Report {
     fn is_early(&self) -> bool {
         self.early || (!self.creating.is_empty() && self.namespaces.is_empty() && self.network.is_none())
     }
-
-    /// All pods that keep attachments from going.
-    fn all_users(&self) -> BTreeSet<&ObjectKey> {
-        self.users.values().flatten().collect()
-    }
 }
 
 impl Owner {
@@ -179,6 +175,24 @@ impl Owners {
     pub(crate) fn meant(&self, network: &NetworkName) -> Option<(i64, &Network)> {
         let owner = self.all.get(self.by_network.get(network)?)?;
         Some((owner.object.created, owner.intent.as_ref().ok()?))
+    }
+
+    /// Why a ClusterUserDefinedNetwork is no network. Nothing is said of one that is going.
+    pub(crate) fn absent(&self, network: &NetworkName) -> Option<Absent> {
+        let key = self.by_network.get(network)?;
+        let OwnerKey::Cudn(name) = key else { return None };
+        let owner = self.all.get(key).filter(|owner| !owner.object.deleting)?;
+        let trouble = owner.intent.as_ref().err().or(owner.report.network.as_ref());
+        let none = owner.wanted.is_empty().then(no_namespace);
+        let coming = || Trouble::new("NetworkNotReady", "it is being created");
+        let Trouble { reason, message } = trouble.cloned().or(none).unwrap_or_else(coming);
+        Some(Absent {
+            name: name.clone(),
+            labels: owner.object.labels.clone(),
+            topology: owner.intent.as_ref().ok().map(|intent| intent.topology),
+            reason: reason.to_owned(),
+            message,
+        })
     }
 
     /// Another network whose attachment in the namespace is being created: two that come at once must not both be the

@@ -15,7 +15,7 @@ use super::{Owner, Report};
 use crate::attachments::{nad_target, primary_exists};
 use crate::dirty::Scope;
 use crate::networks::canonical;
-use crate::trouble::{Trouble, invalid_primary_network};
+use crate::trouble::{Lacks, Trouble, invalid_primary_network};
 use crate::{Manager, OwnerKey};
 
 impl Manager {
@@ -27,6 +27,10 @@ impl Manager {
             if owner.object.deleting { self.take_away(key) } else { self.provide(key, scope, before) };
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.report = report;
+        }
+        if self.networks.get(&key.network()).is_none() {
+            // Connections say why it is not there.
+            self.dirty.reach_network(&key.network());
         }
         self.dirty.statuses([key.clone()]);
     }
@@ -174,7 +178,7 @@ impl Manager {
         }
         let nad = ObjectKey { namespace: namespace.clone(), name: key.name().to_string() };
         if network.is_primary() && !self.namespaces.is_labelled(namespace) {
-            return Err(invalid_primary_network(namespace.as_str()));
+            return Err(invalid_primary_network(namespace.as_str(), Lacks::Label));
         }
         let others = if network.is_primary() { self.attachments.other_primaries(&nad) } else { Vec::new() };
         let coming = self.owners.coming_primary(key, namespace).filter(|_| network.is_primary());

@@ -1,23 +1,26 @@
 //! What users are told about their networks, where they look for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::conditions::{
-    Finding, NETWORK_ALLOCATION_SUCCEEDED, NETWORK_CREATED, NETWORK_READY, merge,
+    Finding, NETWORK_ALLOCATION_SUCCEEDED, NETWORK_CREATED, NETWORK_READY, bounded, merge,
 };
-use causeway_api::crd::NetworkStatus;
+use causeway_api::crd::{NetworkStatus, Topology};
 use causeway_record::{Action, Kind, ObjectKey, Part, Priority, Target};
-use causeway_types::NamespaceName;
+use causeway_types::{NamespaceName, NodeName};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::{Owner, Report};
 use crate::attachments::Attachments;
+use crate::namespaces::Namespaces;
 use crate::networks::{NetworkState, Networks};
 use crate::nodes::Nodes;
 use crate::pods::Pods;
-use crate::trouble::{LISTED, NETWORK_ALLOCATION_FAILED, Trouble, finding, listed};
+use crate::trouble::{
+    LISTED, NETWORK_ALLOCATION_FAILED, SUBNET_EXHAUSTED, Trouble, finding, listed, no_namespace,
+};
 use crate::writes::FIELD_MANAGER;
 use crate::zone_reports::ZoneReports;
 use crate::{Manager, OwnerKey};
@@ -32,30 +35,36 @@ impl Manager {
         let base = owner.sent.as_ref().map_or(&owner.object.status, |(sent, _)| sent);
         let observed = self.observed();
         let findings = observed.findings(key, owner);
-        let allocation = findings.last().filter(|finding| !finding.status).cloned();
         let wanted = observed.status(key, owner, base, &findings);
         if wanted == *base {
             return;
         }
-        let before = base.conditions.iter().find(|c| c.type_ == NETWORK_ALLOCATION_SUCCEEDED);
-        let told = before.map(|condition| condition.message.clone());
+        let news = news(key, owner, &findings, base);
         let body = status_body(key, &wanted);
         let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
         self.writes.ask(key.target(), Part::Status, Priority::Status, action);
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.sent = Some((wanted, false));
         }
-        if let Some(finding) = allocation.filter(|finding| told.as_deref() != Some(&finding.message))
-            && let Some(regarding) = self.regarding_owner(key)
-        {
-            let message = format!("error allocating network {}: {}", key.network(), finding.message);
-            self.writes.warn(regarding, NETWORK_ALLOCATION_FAILED, message);
+        let Some(regarding) = self.regarding_owner(key) else { return };
+        for (reason, message) in news {
+            self.writes.warn(regarding.clone(), &reason, message);
         }
     }
 
     fn observed(&self) -> Observed<'_> {
-        let Self { now_ms, nodes, attachments, networks, pods, zone_reports, .. } = self;
-        Observed { now_ms: *now_ms, nodes, attachments, networks, pods, zone_reports }
+        let Self { now_ms, config, nodes, namespaces, attachments, networks, pods, zone_reports, .. } = self;
+        let cluster_mtu = config.cluster.mtu;
+        Observed {
+            now_ms: *now_ms,
+            cluster_mtu,
+            nodes,
+            namespaces,
+            attachments,
+            networks,
+            pods,
+            zone_reports,
+        }
     }
 
     pub(crate) fn status_done(&mut self, target: &Target) {
@@ -87,7 +96,10 @@ impl Manager {
 /// What statuses are made of besides the owner itself.
 struct Observed<'a> {
     now_ms: i64,
+    /// The MTU of networks that say none.
+    cluster_mtu: u32,
     nodes: &'a Nodes,
+    namespaces: &'a Namespaces,
     attachments: &'a Attachments,
     networks: &'a Networks,
     pods: &'a Pods,
@@ -112,10 +124,8 @@ impl Observed<'_> {
             role: intent.map(|intent| intent.role),
             subnets: intent.map(causeway_api::intent::Network::subnets_text).filter(|text| !text.is_empty()),
             network_id: network.and_then(|network| u16::try_from(network.id().get()).ok()),
-            vrf_name: network
-                .filter(|network| network.intent().is_primary())
-                .and_then(|network| network.intent().vrf_name(network.id()).ok())
-                .map(|name| name.as_str().to_owned()),
+            // Nodes build no VRF yet.
+            vrf_name: None,
             active_namespaces: self.active(key, network).iter().map(ToString::to_string).collect(),
         }
     }
@@ -136,7 +146,7 @@ impl Observed<'_> {
         let active = self.active(key, network);
         let missing: BTreeSet<&NamespaceName> = owner.wanted.difference(&active).collect();
         vec![
-            created(key, owner, &active, &missing),
+            created(key, owner, &self.staying(key, owner), &active, &missing),
             self.network_ready(key, owner, &missing),
             self.allocated(network),
         ]
@@ -150,6 +160,8 @@ impl Observed<'_> {
             Some(Trouble::new("NetworkDeleting", leaving(report)))
         } else if let Some(trouble) = &report.network {
             Some(trouble.clone())
+        } else if owner.wanted.is_empty() {
+            Some(no_namespace())
         } else if !missing.is_empty() || !report.namespaces.is_empty() {
             Some(Trouble::new("NetworkAttachmentDefinitionNotExist", not_provided(report, missing)))
         } else {
@@ -158,6 +170,7 @@ impl Observed<'_> {
                 Trouble::new("NetworkRenderingFailed", listed(texts, "; "))
             })
         };
+        let trouble = trouble.or_else(|| self.too_large(self.networks.get(&network)?));
         match trouble {
             Some(trouble) => finding(NETWORK_READY, false, trouble.reason, trouble.message),
             None => finding(
@@ -166,6 +179,38 @@ impl Observed<'_> {
                 "NetworkAttachmentDefinitionReady",
                 "NetworkAttachmentDefinition has been created".into(),
             ),
+        }
+    }
+
+    /// Packets that do not fit into a node's tunnels are lost without a word, so it is said here.
+    fn too_large(&self, network: &NetworkState) -> Option<Trouble> {
+        let intent = network.intent();
+        if intent.topology == Topology::Localnet {
+            return None;
+        }
+        let mtu = intent.mtu.unwrap_or(self.cluster_mtu);
+        let narrow: Vec<(&NodeName, u32)> = self.nodes.narrower_than(mtu).collect();
+        let least = narrow.iter().map(|(_, carried)| *carried).min()?;
+        let nodes = listed(narrow.iter().map(|(node, carried)| format!("{node} ({carried})")), ", ");
+        let message = format!(
+            "mtu {mtu} is more than the tunnels of these nodes carry: {nodes}. Larger packets between nodes are lost. Create \
+             the network with mtu {least} or less, or raise the MTU of the nodes' own interfaces"
+        );
+        Some(Trouble::new("MTUTooLarge", message))
+    }
+
+    /// The report without attachments that go with their namespace: that is no trouble of the network.
+    fn staying(&self, key: &OwnerKey, owner: &Owner) -> Staying {
+        let all = owner.object.deleting || matches!(key, OwnerKey::Udn(..));
+        let stays = |nad: &ObjectKey| all || !self.namespaces.is_going(&nad.namespace);
+        let Report { users, leaving, .. } = &owner.report;
+        Staying {
+            users: users
+                .iter()
+                .filter(|(nad, _)| stays(nad))
+                .map(|(nad, pods)| (nad.clone(), pods.clone()))
+                .collect(),
+            leaving: leaving.iter().filter(|nad| stays(nad)).cloned().collect(),
         }
     }
 
@@ -185,17 +230,41 @@ impl Observed<'_> {
                 "{pods} pod(s) get no address, the first is {first}: the subnet is full; delete pods that are not \
                  needed, or add a network with a larger subnet"
             );
-            return fail("SubnetExhausted", message);
+            return fail(SUBNET_EXHAUSTED, message);
         }
         let message = "Network allocation succeeded for all synced nodes.";
         finding(NETWORK_ALLOCATION_SUCCEEDED, true, "NetworkAllocationSucceeded", message.into())
     }
 }
 
+/// Attachments on their way out, and the pods that keep them.
+struct Staying {
+    users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    leaving: BTreeSet<ObjectKey>,
+}
+
+/// What is refused or lacking and was not said before, as events: the reason and the message.
+fn news(key: &OwnerKey, owner: &Owner, findings: &[Finding], base: &NetworkStatus) -> Vec<(String, String)> {
+    let is_new = |finding: &&Finding| {
+        let before = base.conditions.iter().find(|condition| condition.type_ == finding.kind);
+        !finding.status && before.is_none_or(|before| before.message != bounded(&finding.message))
+    };
+    let event = |finding: &Finding| match finding.kind.as_str() {
+        NETWORK_READY if !owner.object.deleting => Some((finding.reason.clone(), finding.message.clone())),
+        NETWORK_ALLOCATION_SUCCEEDED => {
+            let message = format!("error allocating network {}: {}", key.network(), finding.message);
+            Some((NETWORK_ALLOCATION_FAILED.to_owned(), message))
+        }
+        _ => None,
+    };
+    findings.iter().filter(is_new).filter_map(event).collect()
+}
+
 /// NetworkCreated, with the reasons that tools wait for.
 fn created(
     key: &OwnerKey,
     owner: &Owner,
+    staying: &Staying,
     active: &BTreeSet<NamespaceName>,
     missing: &BTreeSet<&NamespaceName>,
 ) -> Finding {
@@ -206,10 +275,10 @@ fn created(
     if let Some(trouble) = &report.network {
         return fail(sync_error, trouble.message.clone());
     }
-    if !report.users.is_empty() {
-        return fail(sync_error, in_use(report));
+    if !staying.users.is_empty() {
+        return fail(sync_error, in_use(&staying.users));
     }
-    if !report.leaving.is_empty() || owner.object.deleting {
+    if !staying.leaving.is_empty() || owner.object.deleting {
         return fail("NetworkAttachmentDefinitionDeleted", leaving(report));
     }
     if !report.namespaces.is_empty() || !missing.is_empty() {
@@ -225,13 +294,24 @@ fn created(
     finding(NETWORK_CREATED, true, "NetworkAttachmentDefinitionCreated", message)
 }
 
-fn in_use(report: &Report) -> String {
-    format!("network in use by the following pods: {}", listed(report.all_users(), " "))
+fn in_use(users: &BTreeMap<ObjectKey, BTreeSet<ObjectKey>>) -> String {
+    let text = |(nad, pods): (&ObjectKey, &BTreeSet<ObjectKey>)| {
+        let pods = listed(pods, " ");
+        format!(
+            "failed to delete NetworkAttachmentDefinition [{nad}]: network in use by the following pods: {pods}; delete them"
+        )
+    };
+    let mut texts: Vec<String> = users.iter().take(LISTED).map(text).collect();
+    let more = users.len().saturating_sub(LISTED);
+    if more > 0 {
+        texts.push(format!("and {more} more namespaces"));
+    }
+    texts.join("\n")
 }
 
 fn leaving(report: &Report) -> String {
     if !report.users.is_empty() {
-        return in_use(report);
+        return in_use(&report.users);
     }
     format!("NetworkAttachmentDefinition are being deleted: {}", listed(&report.leaving, " "))
 }

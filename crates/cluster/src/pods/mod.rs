@@ -2,6 +2,7 @@
 
 mod entry;
 mod pools;
+mod usage;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,10 +19,11 @@ use crate::Manager;
 use crate::keys::{PoolKey, Wait};
 use crate::networks::NetworkState;
 use crate::nodes::{host_ranges, node_of_address};
-use crate::trouble::{ERROR_ALLOCATING_POD, Trouble};
+use crate::trouble::{ERROR_ALLOCATING_POD, SUBNET_EXHAUSTED, Trouble};
 use entry::{default_entry, network_entry};
 use pools::{Pool, Pools};
-use wanted::{Offer, Refusal, Wanted, object_key};
+pub use usage::AddressUse;
+use wanted::{Offer, Refusal, Wanted, nad_of};
 
 /// All pods.
 #[derive(Debug, Default)]
@@ -43,6 +45,8 @@ struct PodState {
     uses: BTreeSet<ObjectKey>,
     waits: Option<Wait>,
     told: Option<String>,
+    /// Whether it waits because there is nothing left to give; a conflict about what it asks for is its own affair.
+    starves: bool,
     primary: Option<Primary>,
 }
 
@@ -66,7 +70,16 @@ impl Primary {
 impl PodState {
     fn new(record: Pod, name: ObjectName) -> Self {
         let primary = Primary::of(&record);
-        Self { record, name, holds: BTreeMap::new(), uses: BTreeSet::new(), waits: None, told: None, primary }
+        Self {
+            record,
+            name,
+            holds: BTreeMap::new(),
+            uses: BTreeSet::new(),
+            waits: None,
+            told: None,
+            starves: false,
+            primary,
+        }
     }
 
     /// The attachments that the pod's annotation names, or that it was given.
@@ -137,9 +150,10 @@ impl Pods {
         self.waiting_in_pools(network).cloned()
     }
 
-    /// How many pods wait for an address of a network, and one of them.
+    /// How many pods wait for an address of a network that has none left, and one of them.
     pub(crate) fn without_address(&self, network: NetworkId) -> Option<(usize, &ObjectKey)> {
-        let mut pods = self.waiting_in_pools(network);
+        let starves = |pod: &&ObjectKey| self.all.get(*pod).is_some_and(|state| state.starves);
+        let mut pods = self.waiting_in_pools(network).filter(starves);
         let first = pods.next()?;
         Some((pods.count() + 1, first))
     }
@@ -503,7 +517,12 @@ impl Manager {
         let identity = Mac::from_identity(&state.record.uid, &wanted.attachment.to_string());
         let owner = state.address_owner(&wanted.attachment);
         let given = pool.give(&owner, &wanted.asked, identity).map_err(|error| {
-            let trouble = Trouble::new("NoAddress", format!("{text}: {error}"));
+            let full = matches!(
+                error,
+                causeway_alloc::Error::SubnetFull { .. } | causeway_alloc::Error::Exhausted { .. }
+            );
+            let reason = if full { SUBNET_EXHAUSTED } else { "NoAddress" };
+            let trouble = Trouble::new(reason, format!("{text}: {error}"));
             Refusal::told(trouble, Some(Wait::Pool(pool_key)))
         })?;
         state.holds.insert(wanted.attachment.clone(), pool_key);
@@ -532,6 +551,10 @@ impl Manager {
     }
 
     fn refuse(&mut self, key: &ObjectKey, refusal: Refusal) {
+        let starves = refusal.trouble.as_ref().is_some_and(|trouble| trouble.reason == SUBNET_EXHAUSTED);
+        if let Some(state) = self.pods.all.get_mut(key) {
+            state.starves = starves;
+        }
         if let Some(wait) = refusal.wait {
             self.pods.wait(key, &wait);
             self.pool_waits(&wait);
@@ -566,13 +589,6 @@ impl Manager {
             Some(network) => format!("network {}", network.intent().name),
             None => "the default network".to_owned(),
         }
-    }
-}
-
-fn nad_of(attachment: &Attachment) -> Option<ObjectKey> {
-    match attachment {
-        Attachment::Default => None,
-        Attachment::Nad(key) => object_key(key),
     }
 }
 

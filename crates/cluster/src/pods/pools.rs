@@ -35,6 +35,11 @@ impl Pools {
         }
     }
 
+    /// How many more pods find a place in each.
+    pub(super) fn free(&self) -> impl Iterator<Item = (PoolKey, u64)> {
+        self.all.iter().map(|(key, pool)| (*key, u64::try_from(pool.free()).unwrap_or(u64::MAX)))
+    }
+
     pub(super) fn drop_network(&mut self, network: NetworkId) {
         self.all.retain(|key, _| key.network != network);
     }

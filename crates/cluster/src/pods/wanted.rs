@@ -17,7 +17,7 @@ use crate::attachments::{Attachments, Verdict};
 use crate::keys::Wait;
 use crate::namespaces::Namespaces;
 use crate::networks::Networks;
-use crate::trouble::{Trouble, invalid_primary_network};
+use crate::trouble::{Lacks, Trouble, invalid_primary_network};
 
 /// One attachment that a pod is to have.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,7 +99,9 @@ impl Offer<'_> {
             .attachments
             .primary_of(namespace, self.networks)
             .map(|(nad, network)| (nad.clone(), network.clone()))
-            .ok_or_else(|| Refusal::told(invalid_primary_network(namespace.as_str()), wait()))?;
+            .ok_or_else(|| {
+                Refusal::told(invalid_primary_network(namespace.as_str(), Lacks::Network), wait())
+            })?;
         let state = self.networks.get(&network).ok_or_else(|| Refusal::silent(Wait::Nad(nad.clone())))?;
         if state.is_going() {
             let message = format!("network {network} is being deleted: it takes no more pods");
@@ -242,8 +244,9 @@ fn nad_key(nad: &ObjectKey, repeat: u32) -> Option<NadKey> {
     Some(NadKey::of(&nad.namespace, &ObjectName::new(nad.name.clone()).ok()?, repeat))
 }
 
-/// The attachment that a key of a pod's annotation is about.
-pub(super) fn object_key(key: &NadKey) -> Option<ObjectKey> {
+/// The attachment that an entry of a pod's annotation is about; none for the default network.
+pub(super) fn nad_of(attachment: &Attachment) -> Option<ObjectKey> {
+    let Attachment::Nad(key) = attachment else { return None };
     let namespace = NamespaceName::new(key.namespace()).ok()?;
     Some(ObjectKey { namespace, name: key.nad().to_owned() })
 }

@@ -31,7 +31,8 @@ const DONE: &str = "True/OVNSetupSucceeded Connect router and all ports created 
 #[test]
 fn a_connection_that_is_fine() {
     let mut world = connected(&["n1"]);
-    assert_eq!(status(&world), Value::Null);
+    assert_eq!(status(&world), json!("Progressing"));
+    assert_eq!(world.condition(CNC, "c", "Ready"), "False/OVNSetupPending 0/1 zones");
     world.tick(3_000);
     world.zones_follow();
     let condition = |name: &str, reason: &str, message: &str, at: &str| {
@@ -44,9 +45,15 @@ fn a_connection_that_is_fine() {
             "status": "Success",
             "conditions": [
                 condition("Accepted", "ValidationSucceeded", "All validation checks passed successfully", "01"),
+                condition("Ready", "OVNSetupSucceeded", "1/1 zones", "03"),
                 condition("Ready-In-Zone-n1", "OVNSetupSucceeded", "Connect router and all ports created successfully", "03"),
             ],
             "observedGeneration": 1,
+            "networks": [
+                {"name": "blue", "kind": "ClusterUserDefinedNetwork", "topology": "Layer3", "connected": true},
+                {"name": "red", "kind": "ClusterUserDefinedNetwork", "topology": "Layer3", "connected": true},
+            ],
+            "connectedNetworks": "2/2",
         })
     );
 }
@@ -77,7 +84,7 @@ fn silent_zones() {
     world.tick(3_000);
     world.zone_follows("n1");
     world.tick(60_000);
-    assert_eq!((zone(&world, "n2").as_str(), status(&world)), ("", Value::Null));
+    assert_eq!((zone(&world, "n2").as_str(), status(&world)), ("", json!("Progressing")));
     world.tick(61_000);
     assert_eq!(
         zone(&world, "n2"),
@@ -91,7 +98,11 @@ fn silent_zones() {
     world.tick(99_002_000);
     world.island("green", "10.3.0.0/16", json!({"connected": "yes"}));
     world.tick(99_003_000);
-    assert_eq!((zone(&world, "n1").as_str(), status(&world)), (DONE, Value::Null), "it has a minute");
+    assert_eq!(
+        (zone(&world, "n1").as_str(), status(&world)),
+        (DONE, json!("Progressing")),
+        "it has a minute"
+    );
     world.tick(99_063_000);
     assert!(zone(&world, "n1").starts_with("False/"));
 }
@@ -104,11 +115,12 @@ fn nodes_that_are_not_heard_of() {
     world.change(Kind::Node, "n2", &ready("Unknown"));
     world.tick(3_000);
     world.zone_follows("n1");
+    world.tick(4_000);
     assert_eq!((zone(&world, "n2").as_str(), status(&world)), ("", json!("Success")));
     world.tick(100_000);
     assert_eq!(status(&world), "Success");
     world.change(Kind::Node, "n2", &ready("True"));
-    assert_eq!(status(&world), Value::Null);
+    assert_eq!(status(&world), json!("Progressing"));
     world.tick(159_000);
     assert_eq!(zone(&world, "n2"), "");
     world.tick(160_000);
@@ -123,7 +135,72 @@ fn not_accepted_is_a_failure() {
     world.tick(3_000);
     world.zones_follow();
     world.tick(4_000);
-    assert_eq!((zone(&world, "n1").as_str(), status(&world)), (DONE, json!("Failure")));
+    let partly =
+        "True/OVNSetupSucceeded The node has built what can be connected; Accepted says what is left out";
+    assert_eq!((zone(&world, "n1").as_str(), status(&world)), (partly, json!("Failure")));
+    assert_eq!(
+        world.condition(CNC, "c", "Ready"),
+        "False/OverlappingNetworkSubnets 2/3 selected networks connected, see Accepted; 1/1 zones"
+    );
+    let networks = world.object(CNC, "c")["status"]["networks"].clone();
+    let twin = networks.as_array().unwrap().iter().find(|network| network["name"] == "twin").unwrap();
+    assert_eq!(
+        *twin,
+        json!({"name": "twin", "kind": "ClusterUserDefinedNetwork", "topology": "Layer3", "connected": false,
+               "reason": "OverlappingNetworkSubnets",
+               "message": "Cannot connect networks 'red' and 'twin': overlapping pod subnets 10.1.0.0/16 detected (selected networks have overlapping subnets)"})
+    );
+}
+
+/// Networks that are selected and have no namespace are named; when one gets its namespace, it is connected.
+#[test]
+fn networks_without_namespaces_are_named() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    let network = |cidr: &str| json!({"topology": "Layer3", "layer3": {"role": "Primary", "subnets": [{"cidr": cidr, "hostSubnet": 24}]}});
+    for (name, cidr) in [("a", "10.1.0.0/16"), ("b", "10.2.0.0/16")] {
+        world.cudn(name, json!({"matchLabels": {"team": name}}), network(cidr));
+    }
+    world.tick(1_000);
+    world.connect("c", &[("172.16.0.0/12", 20)], json!([cudns(json!({}))]));
+    let why = "its namespaceSelector matches no namespace, so no pod can use it: label a namespace, or change the selector";
+    let few = "minimum 2 networks required for connection";
+    assert_eq!(
+        world.accepted("c"),
+        format!(
+            "False/InsufficientNetworks Only 0 networks to be connected, {few}. Network 'a' is selected too: {why}. Network 'b' is selected too: {why}"
+        )
+    );
+    let line = |name: &str| {
+        json!({"name": name, "kind": "ClusterUserDefinedNetwork", "topology": "Layer3", "connected": false,
+               "reason": "NoNamespaceSelected", "message": why})
+    };
+    assert_eq!(world.object(CNC, "c")["status"]["networks"], json!([line("a"), line("b")]));
+    assert_eq!(world.object(CNC, "c")["status"]["connectedNetworks"], "0/2");
+    world.restart(|_| {});
+    assert_eq!(world.writes, Vec::<String>::new());
+    world.namespace("a", json!({"team": "a", "k8s.ovn.org/primary-user-defined-network": ""}));
+    world.tick(99_002_000);
+    assert!(
+        world.accepted("c").starts_with("False/InsufficientNetworks Only 1 network to be connected"),
+        "{}",
+        world.accepted("c")
+    );
+    world.namespace("b", json!({"team": "b", "k8s.ovn.org/primary-user-defined-network": ""}));
+    world.tick(99_004_000);
+    assert_eq!(world.accepted("c"), "True/ValidationSucceeded All validation checks passed successfully");
+    assert_eq!(world.object(CNC, "c")["status"]["connectedNetworks"], "2/2");
+    // One that is refused is named with its reason, and costs the others nothing.
+    world.cudn("bad", json!({}), network("10.96.0.0/16"));
+    world.tick(99_006_000);
+    assert!(world.accepted("c").starts_with("True/"), "{}", world.accepted("c"));
+    let status = world.object(CNC, "c")["status"].clone();
+    assert_eq!(
+        (&status["connectedNetworks"], &status["networks"][2]["reason"]),
+        (&json!("2/3"), &json!("OverlappingSubnets"))
+    );
+    world.delete(Kind::ClusterUserDefinedNetwork, "bad");
+    world.tick(99_008_000);
+    assert_eq!(world.object(CNC, "c")["status"]["connectedNetworks"], "2/2");
 }
 
 /// With many zones only the failing ones are listed, and all are summed up.
@@ -136,7 +213,7 @@ fn more_zones_than_can_be_listed() {
     world.zones_follow();
     world.tick(5_000);
     let count = |world: &World| world.object(CNC, "c")["status"]["conditions"].as_array().unwrap().len();
-    assert_eq!((count(&world), status(&world)), (101, json!("Success")));
+    assert_eq!((count(&world), status(&world)), (102, json!("Success")));
     world.node(nodes[100]);
     world.tick(7_000);
     assert_eq!(
@@ -147,7 +224,7 @@ fn more_zones_than_can_be_listed() {
         json!({"subject": "ClusterNetworkConnect", "name": "c", "reason": "x", "message": "no port"});
     world.report(nodes[7], json!({"failures": [failure], "failureCount": 1}));
     world.tick(9_000);
-    assert_eq!(world.condition(CNC, "c", "Ready"), "False/OVNSetupFailed 99/101 zones");
+    assert_eq!(world.condition(CNC, "c", "Ready"), "False/OVNSetupFailed 99/101 zones; failing: [n007]");
     assert_eq!((zone(&world, nodes[7]).as_str(), count(&world)), ("False/OVNSetupFailed no port", 3));
     world.zones_follow();
     world.tick(11_000);
@@ -216,7 +293,7 @@ fn what_zones_must_do_again() {
         "c",
         &json!({"metadata": {"generation": 3}, "spec": {"connectivity": ["PodNetwork", "ServiceNetwork"]}}),
     );
-    assert_eq!(status(&world), Value::Null);
+    assert_eq!(status(&world), json!("Progressing"));
     world.zones_follow();
     world.tick(9_000);
     assert_eq!(status(&world), "Success");

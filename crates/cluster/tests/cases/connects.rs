@@ -51,6 +51,7 @@ fn n02_n07_n08_n10_p01_m07_a_layer3_and_a_layer2_network() {
         json!({
             "theirs": "x",
             "k8s.ovn.org/network-subnets": r#"{"layer3_1":{"ipv4":"192.168.0.0/24","ipv6":"fd01::/96"},"layer2_2":{"ipv4":"192.168.1.0/31","ipv6":"fd01::1:0:0/127"}}"#,
+            "k8s.ovn.org/network-connect-subnet": r#"{"layer3_1":{"ipv4":"192.168.0.0/24","ipv6":"fd01::/96"},"layer2_2":{"ipv4":"192.168.1.0/31","ipv6":"fd01::1:0:0/127"}}"#,
             "k8s.ovn.org/connect-router-tunnel-key": "16715780",
             "k8s.ovn.org/connect-router-slots": "128",
             "k8s.ovn.org/connect-topology": "transit",
@@ -208,7 +209,8 @@ fn k07_a_node_without_a_link() {
     assert_eq!(
         world.accepted("c"),
         "False/ConnectSubnetExhausted Insufficient IP addresses in connect subnet 192.168.0.0/16. Node 'n3' is left out of \
-         network 'red' and all other layer3 networks: its id 4 is not below the 4 links of a block"
+         network 'red' and all other layer3 networks: each network's block has 4 links, for node ids below 4, and the id of the node is 4. Create the \
+         ClusterNetworkConnect anew with networkPrefix 28 or less"
     );
     assert_eq!(owners(&world, "c").len(), 2);
     world.delete(Kind::Node, "n3");
@@ -240,7 +242,8 @@ fn p04_deselection_takes_effect_while_something_is_invalid() {
     assert_eq!(world.blocks("c"), before);
     assert_eq!(
         world.accepted("c"),
-        "False/OverlappingNetworkSubnets Cannot connect networks 'red' and 'twin': overlapping pod subnets 10.1.0.0/16 detected"
+        "False/OverlappingNetworkSubnets Cannot connect networks 'red' and 'twin': overlapping pod subnets 10.1.0.0/16 detected (selected \
+         networks have overlapping subnets)"
     );
     world.restart(|objects| objects.reverse());
     assert_eq!(world.blocks("c"), before, "also after a restart");

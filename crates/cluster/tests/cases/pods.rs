@@ -229,7 +229,7 @@ fn h016_h019_h020_what_somebody_has_is_refused() {
     assert_eq!(
         pods,
         [
-            "Pod demo/second ErrorAllocatingPod: network demo_db: address 10.0.0.9 is already in use by pod demo/first",
+            "Pod demo/second ErrorAllocatingPod: network demo_db: address 10.0.0.9 is already in use by pod demo/first: provided IP is already allocated, choose another one",
             "Pod demo/mac ErrorAllocatingPod: network demo_db: MAC address already in use: 02:00:00:00:00:07 belongs to pod demo/first",
             "Pod demo/gateway ErrorAllocatingPod: network demo_db: MAC address already in use: 0a:58:0a:00:00:01 belongs to the network itself",
             "Pod demo/router ErrorAllocatingPod: network demo_db: address 10.0.0.1 is kept for the platform or excluded: choose another one",

@@ -34,7 +34,7 @@ fn e001_e002_e019_a_network_that_is_fine() {
             ],
             "observedGeneration": 1,
             "topology": "Layer2", "role": "Primary", "subnets": "10.0.0.0/24",
-            "networkID": 1, "vrfName": "udn-1-vrf", "activeNamespaces": ["demo"],
+            "networkID": 1, "activeNamespaces": ["demo"],
         })
     );
 }
@@ -202,4 +202,119 @@ fn g022_an_invalid_subnet_is_not_appended() {
         "{}",
         world.udn_condition("demo/net", "NetworkReady")
     );
+}
+
+/// A selector that matches nothing is said, and no tool waits for a network that nobody can use.
+#[test]
+fn a_selector_that_matches_nothing() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    let network = json!({"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.50.0.0/16"]}});
+    world.cudn("lonely", json!({"matchLabels": {"team": "x"}}), network);
+    let why = "its namespaceSelector matches no namespace, so no pod can use it: label a namespace, or change the selector";
+    assert_eq!(world.cudn_condition("lonely", "NetworkReady"), format!("False/NoNamespaceSelected {why}"));
+    assert_eq!(world.said, [format!("ClusterUserDefinedNetwork lonely NoNamespaceSelected: {why}")]);
+    world.restart(|_| {});
+    assert_eq!((world.writes.len(), world.said.len()), (0, 0), "it is said once");
+    world.namespace("x", json!({"team": "x", "k8s.ovn.org/primary-user-defined-network": ""}));
+    assert!(world.cudn_condition("lonely", "NetworkReady").starts_with("True/"));
+}
+
+/// A refusal is an event too.
+#[test]
+fn refusals_are_events() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tenant("demo");
+    world.layer2("demo/bad", &["10.96.0.0/16"]);
+    let condition = world.udn_condition("demo/bad", "NetworkReady");
+    let said = condition.strip_prefix("False/OverlappingSubnets ").unwrap();
+    assert_eq!(world.said, [format!("UserDefinedNetwork demo/bad OverlappingSubnets: {said}")]);
+}
+
+/// A conflict about one address is the pod's affair, not the network's; a full subnet is the network's.
+#[test]
+fn a_static_address_that_is_taken_is_no_exhaustion() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.config.features.preconfigured_addresses = true;
+    world.restart(|_| {});
+    world.tenant("demo");
+    world.layer2("demo/db", &["10.0.0.0/29"]);
+    let fixed = json!({"v1.multus-cni.io/default-network":
+        r#"[{"name":"default","namespace":"causeway","ips":["10.0.0.3/29"]}]"#});
+    world.pod_with("demo/first", "n1", fixed.clone());
+    world.said.clear();
+    world.pod_with("demo/second", "n1", fixed);
+    assert!(world.said[0].contains("10.0.0.3"), "{:?}", world.said);
+    let allocated = |world: &World| world.udn_condition("demo/db", "NetworkAllocationSucceeded");
+    assert!(allocated(&world).starts_with("True/"), "{}", allocated(&world));
+    for number in 0..9 {
+        world.pod(&format!("demo/p{number}"), "n1");
+    }
+    assert!(allocated(&world).starts_with("False/SubnetExhausted "), "{}", allocated(&world));
+    assert!(
+        allocated(&world).contains("the first is demo/p"),
+        "not the one with the address: {}",
+        allocated(&world)
+    );
+}
+
+/// One namespace goes: for the others nothing changes.
+#[test]
+fn a_namespace_that_goes_takes_nothing_from_others() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tenant("green");
+    world.tenant("red");
+    let network = json!({"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.50.0.0/16"]}});
+    world.cudn("test", json!({}), network);
+    world.pod("green/pod", "n1");
+    world.change(
+        Kind::IpamClaim,
+        "green",
+        &json!({"metadata": {"deletionTimestamp": "1970-01-02T00:00:00Z", "finalizers": ["kubernetes"]}}),
+    );
+    world.delete(NAD, "green/test");
+    assert!(world.has_nad("green/test"), "its pod is still there");
+    assert_eq!(
+        world.cudn_condition("test", "NetworkCreated"),
+        "True/NetworkAttachmentDefinitionCreated NetworkAttachmentDefinition has been created in following namespaces: [red]"
+    );
+    assert!(world.cudn_condition("test", "NetworkReady").starts_with("True/"));
+    world.delete(Kind::Pod, "green/pod");
+    assert!(!world.has_nad("green/test"));
+}
+
+/// Packets that no tunnel carries are said with the nodes, for networks that say an MTU and for those that do not.
+#[test]
+fn an_mtu_that_some_node_cannot_carry() {
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    let carry = |world: &mut World, node: &str, mtu: &str| {
+        world.change(
+            Kind::Node,
+            node,
+            &json!({"metadata": {"annotations": {"k8s.ovn.org/node-tunnel-mtu": mtu}}}),
+        );
+    };
+    carry(&mut world, "n1", "8942");
+    carry(&mut world, "n2", "1442");
+    world.tenant("demo");
+    world.udn(
+        "demo/big",
+        json!({"topology": "Layer2", "layer2": {"role": "Primary", "mtu": 9000, "subnets": ["10.0.0.0/24"]}}),
+    );
+    let ready = |world: &World| world.udn_condition("demo/big", "NetworkReady");
+    assert_eq!(
+        ready(&world),
+        "False/MTUTooLarge mtu 9000 is more than the tunnels of these nodes carry: [n1 (8942), n2 (1442)]. Larger packets \
+         between nodes are lost. Create the network with mtu 1442 or less, or raise the MTU of the nodes' own interfaces"
+    );
+    assert!(world.said.iter().any(|said| said.starts_with("UserDefinedNetwork demo/big MTUTooLarge: ")));
+    carry(&mut world, "n1", "9000");
+    assert!(ready(&world).contains("[n2 (1442)]"), "{}", ready(&world));
+    world.delete(Kind::Node, "n2");
+    assert!(ready(&world).starts_with("True/"), "{}", ready(&world));
+    world.tenant("plain");
+    world.layer2("plain/net", &["10.1.0.0/24"]);
+    carry(&mut world, "n1", "1300");
+    assert!(world.udn_condition("plain/net", "NetworkReady").starts_with("False/MTUTooLarge mtu 1400 "));
+    carry(&mut world, "n1", "nonsense");
+    assert!(ready(&world).starts_with("True/"), "what cannot be read says nothing");
 }

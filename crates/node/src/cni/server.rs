@@ -181,6 +181,8 @@ impl Desk {
         self.metrics.count(call.command, outcome.is_err(), begun.elapsed());
         let (took, pod) = (begun.elapsed(), format!("{}/{}", call.pod.namespace, call.pod.name));
         match &outcome {
+            // The container runtime asks every few seconds.
+            Ok(_) if call.command == Command::Status => debug!(?took, "ready for pods"),
             Ok(_) => info!(command = call.command.as_str(), pod, sandbox = call.container_id, ?took, "done"),
             Err(error) => {
                 warn!(command = call.command.as_str(), pod, sandbox = call.container_id, ?took, %error, "failed");

@@ -8,7 +8,7 @@ use causeway_ovn::generated::vswitch::DATABASE;
 use causeway_ovsdb_client::ovsdb::{
     Change, ChangeKind, Event, RequestId, RowRef, SessionConfig, Str, TransactOutcome, Transaction,
 };
-use causeway_ovsdb_client::{Client, ClientConfig, ClientEvent, Remote};
+use causeway_ovsdb_client::{Client, ClientConfig, ClientEvent, Remote, TlsFiles};
 use causeway_runtime::Tasks;
 use causeway_types::host::{HostPlan, Item, Key, Planned};
 use rustc_hash::FxHashMap;
@@ -31,6 +31,8 @@ const OPENING: Duration = Duration::from_secs(5);
 pub struct OvsConfig {
     /// Its database.
     pub remotes: Vec<Remote>,
+    /// Files for `ssl:` remotes.
+    pub tls: Option<TlsFiles>,
     /// The integration bridge, `br-int`.
     pub bridge: String,
 }
@@ -71,7 +73,8 @@ impl Ovs {
         let (facts, is_facts) = watch::channel(SwitchFacts::default());
         let mut session = SessionConfig::new(DATABASE);
         session.tables = monitored();
-        let client = Client::new(ClientConfig::new(session, config.remotes));
+        let client =
+            Client::new(ClientConfig { tls: config.tls, ..ClientConfig::new(session, config.remotes) });
         let task = Task {
             client,
             bridge: config.bridge,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use causeway_api::annotations::{
     Annotation, ChassisId, EncapIps, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, PerFamily,
+    TunnelMtu,
 };
 use causeway_record::{Node, Texts};
 use causeway_types::{Cidr, Family, Mac, NetworkName};
@@ -26,6 +27,13 @@ pub(super) fn wanted(switch: &SwitchFacts, masquerade: &[Cidr], management: Opti
         write(&mut texts, &ManagementMacs(BTreeMap::from([(NetworkName::default_network(), mac)])));
     }
     texts
+}
+
+/// What the node's tunnels carry.
+pub(super) fn carry(texts: &mut Texts, mtu: Option<TunnelMtu>) {
+    if let Some(mtu) = mtu {
+        write(texts, &mtu);
+    }
 }
 
 fn write<A: Annotation>(texts: &mut Texts, value: &A) {

@@ -9,8 +9,8 @@ use causeway_api::install::FREED_NUMBERS;
 use causeway_host::Kernel;
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
-use causeway_ovsdb_client::Remote;
 use causeway_ovsdb_client::ovsdb::RowRef;
+use causeway_ovsdb_client::{Remote, TlsFiles};
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_plan::{Dirty, own_ports};
 use causeway_record::recording::Header;
@@ -73,6 +73,7 @@ enum Message {
 /// # Errors
 /// What it cannot start without.
 pub async fn run(flags: NodeFlags) -> anyhow::Result<()> {
+    let tls = flags.tls()?;
     let client = causeway_runtime::client(flags.cluster.kubeconfig.as_deref(), "node").await?;
     let (sender, messages) = mpsc::channel(QUEUE);
     let mut registry = Registry::default();
@@ -84,7 +85,7 @@ pub async fn run(flags: NodeFlags) -> anyhow::Result<()> {
     writer.start(&mut tasks, client.clone(), Permit::always(), sender.clone(), Message::Written);
     start_watches(&client, Watches { tasks: &mut tasks, health: &health, sender }, &flags);
     let metrics = Metrics::registered(&mut registry);
-    let mut task = Task::new(&flags, &mut tasks, writer, metrics, health.clone(), &mut registry)
+    let mut task = Task::new(&flags, tls, &mut tasks, writer, metrics, health.clone(), &mut registry)
         .with_context(|| flags.cni_socket.display().to_string())?;
     serve(&mut tasks, flags.metrics_address, registry, health).await?;
     info!(node = %flags.node_name, "the node role has started");
@@ -130,12 +131,13 @@ const COUNTED: &[&str] = &["cnc", "Load_Balancer_Group"];
 fn applier(
     declarations: &'static Declarations,
     remote: &Remote,
+    tls: &Option<TlsFiles>,
     counted: &'static [&'static str],
 ) -> Applier {
     Applier::new(ApplierConfig {
         declarations,
         remotes: vec![remote.clone()],
-        tls: None,
+        tls: tls.clone(),
         options: Options { lock: Some(LOCK.into()), counted, ..Options::default() },
     })
 }
@@ -192,6 +194,7 @@ enum Woken {
 impl Task {
     fn new(
         flags: &NodeFlags,
+        tls: Option<TlsFiles>,
         tasks: &mut Tasks,
         writer: Writer,
         metrics: Metrics,
@@ -200,7 +203,8 @@ impl Task {
     ) -> io::Result<Task> {
         let cluster = flags.cluster.config();
         let masquerade = cluster.masquerade_subnets.clone();
-        let switch = OvsConfig { remotes: vec![flags.vswitch.clone()], bridge: INTEGRATION_BRIDGE.into() };
+        let remotes = vec![flags.vswitch.clone()];
+        let switch = OvsConfig { remotes, tls: tls.clone(), bridge: INTEGRATION_BRIDGE.into() };
         let ovs = Ovs::start(tasks, switch);
         let config = ZoneConfig {
             pod_subnets: flags.cluster.cluster_subnets.clone(),
@@ -213,8 +217,8 @@ impl Task {
         Ok(Task {
             state: Knowledge::new(config),
             recording,
-            northbound: applier(&NORTHBOUND, &flags.northbound, COUNTED),
-            southbound: applier(&SOUTHBOUND, &flags.southbound, &[]),
+            northbound: applier(&NORTHBOUND, &flags.northbound, &tls, COUNTED),
+            southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
             host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch),
             switch: ovs.facts(),
             wiring: Wiring::start(tasks, flags, ovs, registry)?,
@@ -389,7 +393,8 @@ impl Task {
     /// The node says of itself what others must know.
     fn annotate(&mut self) {
         let Some(own) = &self.state.own else { return };
-        let wanted = annotations::wanted(&self.switch.borrow(), &self.masquerade, self.management);
+        let mut wanted = annotations::wanted(&self.switch.borrow(), &self.masquerade, self.management);
+        annotations::carry(&mut wanted, self.host.tunnel_mtu());
         let Some(patch) = annotations::patch(own, &wanted) else { return self.annotated = None };
         if self.annotated.as_ref() == Some(&patch) {
             return;

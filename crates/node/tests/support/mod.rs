@@ -9,6 +9,7 @@ use causeway_ovn::apply::Options;
 use causeway_ovn::declare::NORTHBOUND;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Members, Pairs, Plan, Planned, Planner, Str, path};
+use causeway_ovsdb_client::TlsFiles;
 use causeway_testing::{OvsdbServer, schema_file};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -265,12 +266,12 @@ pub fn northbound() -> OvsdbServer {
 }
 
 pub fn applier(remote: &str, options: Options) -> Applier {
-    Applier::new(ApplierConfig {
-        declarations: &NORTHBOUND,
-        remotes: vec![remote.parse().unwrap()],
-        tls: None,
-        options,
-    })
+    applier_with(remote, None, options)
+}
+
+pub fn applier_with(remote: &str, tls: Option<TlsFiles>, options: Options) -> Applier {
+    let remotes = vec![remote.parse().unwrap()];
+    Applier::new(ApplierConfig { declarations: &NORTHBOUND, remotes, tls, options })
 }
 
 /// Small rounds and transactions, so that a small world goes through many of them.

@@ -153,7 +153,7 @@ impl Node {
         let pods = Told::start();
         let remotes = Remote::list(&switch.database.remote()).unwrap();
         let (mut tasks, mut serving) = (tasks(), tasks());
-        let ovs = Ovs::start(&mut tasks, OvsConfig { remotes, bridge: "br-int".into() });
+        let ovs = Ovs::start(&mut tasks, OvsConfig { remotes, tls: None, bridge: "br-int".into() });
         let socket = switch.database.folder().join("cni/cni.sock");
         let mut config = CniConfig::new(socket.clone());
         change(&mut config);

@@ -206,6 +206,7 @@ where
                 }
             };
             self.heard = Instant::now();
+            self.health.watch_heard(T::KIND);
             self.take(event).await?;
         }
     }

@@ -1,6 +1,7 @@
 //! `kubeconfig`, `logs`, `env`: what people need to look around.
 
 use super::{Which, say};
+use crate::boot::own_program;
 use crate::error::{Error, Result};
 use crate::programs::Programs;
 use clap::Args;
@@ -46,13 +47,16 @@ impl Env {
         let folder = self.which.folder()?;
         folder.wanted()?;
         say(format!("export KUBECONFIG={}", quoted(&folder.kubeconfig())));
-        say(format!("export PATH=\"$PATH:\"{}", quoted(Programs::find().folder())));
+        let (own, programs) = (own_program()?, Programs::find());
+        for folder in [Some(programs.folder()), own.parent()].into_iter().flatten() {
+            say(format!("export PATH=\"$PATH:\"{}", quoted(folder)));
+        }
         say(format!("export CAUSEWAY_SANDBOX_NAME={}", self.which.name));
         Ok(())
     }
 }
 
-fn quoted(path: &Path) -> String {
+pub(super) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 

@@ -34,7 +34,13 @@ impl Matrix {
             return Err(Error::Request("there are no two running pods to ask".into()));
         }
         let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
-        say(sandbox.matrix_with(&pods, &self.probes)?);
-        Ok(())
+        let matrix = sandbox.survey(&pods, &self.probes)?;
+        say(&matrix);
+        match matrix.failures().len() {
+            0 => Ok(()),
+            failed => {
+                Err(Error::Request(format!("{failed} of {} pods could not ask, see above", pods.len())))
+            }
+        }
     }
 }

@@ -33,6 +33,7 @@ pub struct Sandbox {
 enum Command {
     Up(up::Up),
     Down(down::Down),
+    List(show::List),
     Status(show::Show),
     Kubeconfig(look::Kubeconfig),
     Logs(look::Logs),
@@ -85,6 +86,7 @@ impl Sandbox {
         match self.command {
             Command::Up(up) => up.run()?,
             Command::Down(down) => down.run()?,
+            Command::List(list) => list.run()?,
             Command::Status(show) => show.run()?,
             Command::Kubeconfig(kubeconfig) => kubeconfig.run()?,
             Command::Logs(logs) => logs.run()?,

@@ -3,7 +3,7 @@
 use super::{Which, say};
 use crate::error::Result;
 use crate::find;
-use crate::folder::Folder;
+use crate::folder::{Folder, names};
 use crate::machine::run;
 use crate::plan::cgroup;
 use crate::plan::unit::Command;
@@ -24,9 +24,35 @@ pub(super) struct Show {
     /// How to print it
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
+    /// All sandboxes of this user
+    #[arg(long, short, conflicts_with = "name")]
+    all: bool,
     /// All parts, not only those with something to tell
     #[arg(long, short)]
-    all: bool,
+    parts: bool,
+}
+
+/// List the sandboxes of this user
+#[derive(Args)]
+pub(super) struct List {}
+
+impl List {
+    pub(super) fn run(self) -> Result<()> {
+        let mut sandboxes = table(&["NAME", "STATE", "NODES", "KUBECONFIG"]);
+        for name in names() {
+            let folder = Folder::named(&name)?;
+            let Ok(wanted) = folder.wanted() else { continue };
+            let state = if find::init(folder.root()).is_some() { "running" } else { "not running" };
+            let kubeconfig = folder.kubeconfig().display().to_string();
+            sandboxes.add_row([name, state.to_owned(), wanted.nodes.len().to_string(), kubeconfig]);
+        }
+        if sandboxes.row_count() == 0 {
+            say("There is no sandbox: `causeway sandbox up` makes one");
+        } else {
+            say(sandboxes);
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,14 +87,35 @@ struct NodeReport {
 
 impl Show {
     pub(super) fn run(self) -> Result<()> {
-        let report = report(&self.which.folder()?)?;
-        if self.output == Output::Json {
-            say(format!("{:#}", serde_json::to_value(&report).unwrap_or_default()));
+        if !self.all {
+            let report = report(&self.which.folder()?)?;
+            if self.output == Output::Json {
+                print_json(&report);
+            } else {
+                print_report(&report, self.parts);
+            }
             return Ok(());
         }
-        print_report(&report, self.all);
+        let folders = names().into_iter().filter_map(|name| Folder::named(&name).ok());
+        let reports =
+            folders.filter(Folder::exists).map(|folder| report(&folder)).collect::<Result<Vec<_>>>()?;
+        if self.output == Output::Json {
+            print_json(&reports);
+            return Ok(());
+        }
+        for report in &reports {
+            print_report(report, self.parts);
+            say("");
+        }
+        if reports.is_empty() {
+            say("There is no sandbox: `causeway sandbox up` makes one");
+        }
         Ok(())
     }
+}
+
+fn print_json(value: &impl Serialize) {
+    say(format!("{:#}", serde_json::to_value(value).unwrap_or_default()));
 }
 
 /// Prints the tables of a sandbox.

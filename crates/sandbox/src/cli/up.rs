@@ -88,12 +88,15 @@ impl Up {
         };
         let wanted = bring_up(&folder, &self.which.name, &request, &own_program()?)?;
         say(format!("Sandbox {} with {} nodes", wanted.name, wanted.nodes.len()));
+        if let Some(kept) = kept(&wanted, self.nodes) {
+            say(kept);
+        }
         let mut steps = Steps::default();
         let limit = Duration::from_secs(self.timeout);
         wait_settled(&folder, wanted.generation, limit, |status| steps.show(status, start))?;
         say(format!("  up in {:.1} s\n", start.elapsed().as_secs_f64()));
         show::print(&folder)?;
-        say(next(&wanted.name));
+        say(next(&own_program()?, &wanted.name));
         Ok(())
     }
 }
@@ -246,16 +249,29 @@ impl Steps {
     }
 }
 
-fn next(name: &str) -> String {
+/// `up` never takes nodes away: pods may be on them.
+fn kept(wanted: &Wanted, asked: Option<u8>) -> Option<String> {
+    let (there, asked) = (wanted.nodes.len(), usize::from(asked?));
+    let last = wanted.nodes.keys().next_back().filter(|_| asked < there)?;
+    let name = &wanted.name;
+    Some(format!(
+        "  it has {there} nodes and keeps them; to have {asked}, remove others: causeway sandbox node remove --name {name} {last}"
+    ))
+}
+
+/// Commands that run as they are printed: the first one makes `causeway`, `kubectl` and the sandbox known to the shell.
+fn next(own: &Path, name: &str) -> String {
     let option = if name == "default" { String::new() } else { format!(" --name {name}") };
     format!(
         "\nTry:\n\
-         \x20 export KUBECONFIG=$(causeway sandbox kubeconfig{option})\n\
+         \x20 eval \"$({} sandbox env{option})\"\n\
          \x20 kubectl run a --image=localhost/causeway-tools:1\n\
+         \x20 kubectl wait --for=condition=Ready pod/a\n\
          \x20 kubectl exec a -- curl -s localhost:8080/hostname\n\
-         \x20 causeway sandbox node exec{option} n1 -- ovn-nbctl show\n\
-         \x20 causeway sandbox status{option}\n\
-         \x20 causeway sandbox down{option}"
+         \x20 causeway sandbox node exec n1 -- ovn-nbctl show\n\
+         \x20 causeway sandbox status\n\
+         \x20 causeway sandbox down",
+        super::look::quoted(own)
     )
 }
 
@@ -276,6 +292,16 @@ mod tests {
             trouble: None,
             since: 0,
         }
+    }
+
+    #[test]
+    fn fewer_nodes_than_there_are_is_answered() {
+        let wanted = Wanted::new("x", 2, vec![Family::Ipv4], 1).unwrap();
+        assert_eq!(kept(&wanted, None), None);
+        assert_eq!(kept(&wanted, Some(3)), None);
+        let kept = kept(&wanted, Some(1)).unwrap();
+        assert!(kept.contains("has 2 nodes and keeps them"), "{kept}");
+        assert!(kept.ends_with("causeway sandbox node remove --name x n2"), "{kept}");
     }
 
     #[test]

@@ -14,10 +14,12 @@ use std::thread;
 const PATIENCE: u8 = 4;
 
 /// The result: for each pair, how many of the target's addresses answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matrix {
     pods: Vec<String>,
     cells: BTreeMap<(String, String), Cell>,
+    /// Pods that could not ask, and why.
+    failures: BTreeMap<String, String>,
 }
 
 /// How many addresses answered, of how many.
@@ -58,6 +60,11 @@ impl Matrix {
         self.cells.iter().filter_map(wrong).collect()
     }
 
+    /// Pods that could not ask, and why: what is not known about them is no isolation.
+    pub fn failures(&self) -> &BTreeMap<String, String> {
+        &self.failures
+    }
+
     /// The pairs that reach each other on all addresses.
     pub fn pairs(&self) -> BTreeSet<(&str, &str)> {
         let full = self.cells.iter().filter(|(_, cell)| cell.is_full());
@@ -80,7 +87,8 @@ impl fmt::Display for Matrix {
             let start = [(number + 1).to_string(), from.clone()];
             table.add_row(start.into_iter().chain(self.pods.iter().map(cell)));
         }
-        write!(f, "{table}")
+        write!(f, "{table}")?;
+        self.failures.iter().try_for_each(|(pod, why)| write!(f, "\n{pod} could not ask: {why}"))
     }
 }
 
@@ -127,8 +135,8 @@ struct Target {
 
 pub(super) fn measure(sandbox: &Sandbox, pods: &[&str], probes: &[Probe]) -> Result<Matrix> {
     let targets = targets(sandbox, pods)?;
-    let asked: Vec<Result<_>> = thread::scope(|scope| {
-        let ask = |from| ask(sandbox, from, &targets, probes);
+    let asked: Vec<(&str, Result<Row>)> = thread::scope(|scope| {
+        let ask = |from| (from, ask(sandbox, from, &targets, probes));
         let threads: Vec<_> = pods.iter().map(|from| scope.spawn(move || ask(from))).collect();
         let ended = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
             Ok(result) => result,
@@ -136,11 +144,14 @@ pub(super) fn measure(sandbox: &Sandbox, pods: &[&str], probes: &[Probe]) -> Res
         };
         threads.into_iter().map(ended).collect()
     });
-    let mut cells = BTreeMap::new();
-    for row in asked {
-        cells.extend(row?);
+    let mut matrix = Matrix { pods: pods.iter().map(|pod| (*pod).to_owned()).collect(), ..Matrix::default() };
+    for (from, row) in asked {
+        match row {
+            Ok(row) => matrix.cells.extend(row),
+            Err(error) => drop(matrix.failures.insert(from.to_owned(), error.to_string())),
+        }
     }
-    Ok(Matrix { pods: pods.iter().map(|pod| (*pod).to_owned()).collect(), cells })
+    Ok(matrix)
 }
 
 fn targets(sandbox: &Sandbox, pods: &[&str]) -> Result<Vec<Target>> {
@@ -231,11 +242,14 @@ mod tests {
         let cell = |answered| Cell { answered, asked: 2 };
         let cells = [(("a", "b"), cell(2)), (("b", "a"), cell(1))];
         let cells = cells.map(|((from, to), cell)| ((from.to_owned(), to.to_owned()), cell));
-        let matrix = Matrix { pods: vec!["a".into(), "b".into()], cells: cells.into() };
+        let mut matrix =
+            Matrix { pods: vec!["a".into(), "b".into()], cells: cells.into(), failures: BTreeMap::new() };
         assert!(matrix.reaches("a", "b") && !matrix.reaches("b", "a") && !matrix.is_full());
         assert_eq!(matrix.pairs(), BTreeSet::from([("a", "b")]));
         let words: Vec<String> = matrix.to_string().split_whitespace().map(str::to_owned).collect();
         assert_eq!(words, ["1", "2", "1", "a", "2/2", "2", "b", "1/2"]);
+        matrix.failures.insert("c".into(), "no shell".into());
+        assert!(matrix.to_string().ends_with("\nc could not ask: no shell"), "{matrix}");
     }
 
     #[test]

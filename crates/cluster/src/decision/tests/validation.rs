@@ -111,7 +111,7 @@ fn w13_m04_overlapping_networks() {
     ];
     let connections = decide(&networks, &[cnc("c")]);
     let message =
-        "Cannot connect networks 'blue' and 'green': overlapping pod subnets 10.1.128.0/17 detected"
+        "Cannot connect networks 'blue' and 'green': overlapping pod subnets 10.1.128.0/17 detected (selected networks have overlapping subnets)"
             .to_owned();
     assert_eq!(acceptance(&connections, "c"), (Reason::OverlappingNetworkSubnets, message));
     assert_eq!(owners(&connections, "c"), [layer3(1), layer3(3)]);
@@ -237,7 +237,7 @@ fn overlap_through_another_connection() {
     };
     let mut connections = decide(&networks, &[one.clone(), two.clone()]);
     assert_eq!(acceptance(&connections, "one").0, Reason::ValidationSucceeded);
-    let message = "Cannot connect networks 'left' and 'right': overlapping pod subnets 10.2.0.0/24 detected; \
+    let message = "Cannot connect networks 'left' and 'right': overlapping pod subnets 10.2.0.0/24 detected (selected networks have overlapping subnets); \
                    ClusterNetworkConnect 'one' shares a network with this one, which would reach both";
     assert_eq!(acceptance(&connections, "two"), (Reason::OverlappingNetworkSubnets, message.to_owned()));
     assert_eq!(owners(&connections, "two"), [layer3(1), layer3(4)]);
@@ -286,7 +286,7 @@ fn k07_connect_subnet_exhausted_by_nodes() {
     assert_eq!(acceptance(&connections, "c").0, Reason::ValidationSucceeded);
     assert_eq!(connections.apply_node(node("n128", 128)), Dirty::from([name("c")]));
     let message = "Insufficient IP addresses in connect subnet 192.168.0.0/16. Node 'n128' is left out of network 'a' and \
-                   all other layer3 networks: its id 128 is not below the 128 links of a block";
+                   all other layer3 networks: each network's block has 128 links, for node ids below 128, and the id of the node is 128. Create the ClusterNetworkConnect anew with networkPrefix 23 or less";
     assert_eq!(acceptance(&connections, "c"), (Reason::ConnectSubnetExhausted, message.to_owned()));
     connections.delete_node(&node("n128", 128).name);
     assert_eq!(acceptance(&connections, "c").0, Reason::ValidationSucceeded);
@@ -348,6 +348,42 @@ fn a_network_that_grows_into_another_is_left_out() {
     connections.apply_network(cudn("b", 2, &["10.2.0.0/16", "10.3.0.0/24"]));
     assert_eq!(owners(&connections, "c"), [layer3(1), layer3(3)]);
     let message =
-        "Cannot connect networks 'x' and 'b': overlapping pod subnets 10.3.0.0/24 detected".to_owned();
+        "Cannot connect networks 'x' and 'b': overlapping pod subnets 10.3.0.0/24 detected (selected networks have overlapping subnets)".to_owned();
     assert_eq!(acceptance(&connections, "c"), (Reason::OverlappingNetworkSubnets, message));
+}
+
+/// A connection that connects nothing yet keeps its subnets from younger ones; an older one takes them.
+#[test]
+fn who_connects_nothing_is_in_the_way_of_younger_ones_only() {
+    let (a, b) = (cudn("a", 1, &["10.1.0.0/16"]), cudn("b", 2, &["10.2.0.0/16"]));
+    let aged = |text: &str, created: i64, names: &[&str]| Connect { created, ..selecting(cnc(text), names) };
+    for (idle_age, wins) in [(1, false), (9, true)] {
+        let mut connections = decide(&[a.clone(), b.clone()], &[aged("idle", idle_age, &["a"])]);
+        connections.apply_connect(aged("both", 5, &["a", "b"])).unwrap();
+        let expected = if wins { vec![layer3(1), layer3(2)] } else { vec![layer3(2)] };
+        assert_eq!(owners(&connections, "both"), expected, "the idle one is of {idle_age}");
+        assert_eq!(owners(&connections, "idle").is_empty(), wins);
+        let back: Vec<Connect> = [aged("idle", idle_age, &["a"]), aged("both", 5, &["a", "b"])]
+            .map(|connect| written(&connections, &connect))
+            .into();
+        assert_eq!(owners(&decide(&[a.clone(), b.clone()], &back), "both"), expected, "after a restart");
+    }
+}
+
+/// Networks that join one by one give the same.
+#[test]
+fn an_older_connection_takes_its_subnets_when_its_networks_come() {
+    let (a, b) = (cudn("a", 1, &["10.1.0.0/16"]), cudn("b", 2, &["10.2.0.0/16"]));
+    let aged = |text: &str, created: i64| Connect { created, ..cnc(text) };
+    let connects =
+        [aged("older", 1), Connect { selections: selecting(cnc("x"), &["a"]).selections, ..aged("idle", 2) }];
+    let unlabelled = Network { labels: labels(&[]), ..a.clone() };
+    let mut connections = decide(&[unlabelled], &connects);
+    assert_eq!(owners(&connections, "idle"), [layer3(1)]);
+    connections.apply_network(b);
+    connections.apply_network(a);
+    assert_eq!(
+        (owners(&connections, "older"), owners(&connections, "idle")),
+        (vec![layer3(1), layer3(2)], vec![])
+    );
 }

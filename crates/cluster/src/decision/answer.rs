@@ -1,0 +1,97 @@
+//! What is said about a connection: whether it is accepted, and each selected network.
+
+use std::collections::BTreeMap;
+
+use causeway_api::conditions::cut;
+use causeway_api::crd::{SelectedKind, SelectedNetwork};
+use causeway_types::{ConnectName, NetworkName, NetworkOrigin};
+
+use super::check::Clashes;
+use super::engine::{Connections, Entry};
+use super::input::Network;
+use super::reason::{Acceptance, LeftOut};
+
+/// So many networks are listed. A status has room for them, each with its reason.
+const LISTED: usize = 500;
+const LONGEST_MESSAGE: usize = 512;
+
+/// What is said about a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The condition `Accepted`.
+    pub acceptance: Acceptance,
+    /// The selected networks by name; if there are too many, those that are not connected first.
+    pub networks: Vec<SelectedNetwork>,
+    /// How many networks are connected, and how many are selected.
+    pub connected: (usize, usize),
+}
+
+impl Connections {
+    /// Whether the connection is accepted, and what is left out.
+    pub fn answer(&self, name: &ConnectName) -> Option<Answer> {
+        let entry = self.entries.get(name)?;
+        let left_out = self.left_out_now(entry);
+        let mut networks: Vec<SelectedNetwork> = entry
+            .selected
+            .iter()
+            .filter_map(|name| Some(line(self.networks.get(name)?, left_out.get(name))))
+            .chain(self.absent_of(&entry.connect).map(|absent| absent.line()))
+            .collect();
+        let connected = networks.iter().filter(|network| network.connected).count();
+        let counts = (connected, networks.len());
+        if networks.len() > LISTED {
+            networks.sort_by_key(|network| network.connected);
+            networks.truncate(LISTED);
+        }
+        networks.sort_by(|a, b| a.name.cmp(&b.name));
+        for message in networks.iter_mut().filter_map(|network| network.message.as_mut()) {
+            *message = cut(message, LONGEST_MESSAGE);
+        }
+        let acceptance = self.acceptance_of(entry, left_out);
+        Some(Answer { acceptance, networks, connected: counts })
+    }
+
+    /// Why each network that is not connected is not.
+    fn left_out_now(&self, entry: &Entry) -> BTreeMap<NetworkName, LeftOut> {
+        if let Some(refused) = &entry.refused {
+            return entry.selected.iter().map(|name| (name.clone(), refused.clone())).collect();
+        }
+        let mut clashes = Clashes::new();
+        let mut explain = |(network, then)| self.explain(entry, network, then, &mut clashes);
+        entry.left_out.iter().map(|(name, then)| (name.clone(), explain((name, then)))).collect()
+    }
+
+    fn acceptance_of(&self, entry: &Entry, left_out: BTreeMap<NetworkName, LeftOut>) -> Acceptance {
+        if let Some(refused) = &entry.refused {
+            return Acceptance::of(vec![refused.clone()]);
+        }
+        let connected = entry.selected.len() - left_out.len();
+        let mut left_out: Vec<LeftOut> = left_out.into_values().collect();
+        left_out.extend(self.nodes_left_out(entry));
+        if connected < 2 {
+            let absent = self.absent_of(&entry.connect);
+            left_out.push(LeftOut::insufficient(entry.selected.len(), connected, absent));
+        }
+        Acceptance::of(left_out)
+    }
+
+    /// Whether the connection is accepted.
+    pub fn acceptance(&self, name: &ConnectName) -> Option<Acceptance> {
+        let entry = self.entries.get(name)?;
+        Some(self.acceptance_of(entry, self.left_out_now(entry)))
+    }
+}
+
+fn line(network: &Network, left_out: Option<&LeftOut>) -> SelectedNetwork {
+    SelectedNetwork {
+        name: network.object(),
+        kind: match network.origin {
+            NetworkOrigin::Namespaced(..) => SelectedKind::UserDefinedNetwork,
+            _ => SelectedKind::ClusterUserDefinedNetwork,
+        },
+        topology: Some(network.topology),
+        connected: left_out.is_none(),
+        reason: left_out.map(|left_out| left_out.reason.as_str().to_owned()),
+        message: left_out.map(|left_out| left_out.message.clone()),
+    }
+}
