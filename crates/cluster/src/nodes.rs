@@ -1,17 +1,20 @@
-//! Nodes: their ids and what follows from them.
+//! Nodes: their ids and what follows from them, and the records of their chassis.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use causeway_alloc::{Claim, HostRange, HostSubnets, IdRecord, NodeIds, Seniority};
-use causeway_api::annotations::{Annotation, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort};
+use causeway_api::annotations::{
+    Annotation, ChassisRecord, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort,
+};
 use causeway_api::intent::{ClusterConfig, PodSubnet};
 use causeway_record::{Action, Kind, Node, Part, Priority, Regarding, Target, Texts};
 use causeway_types::{Cidr, Families, Family, NetworkName, NodeId, NodeName, TransitPeers, transit_address};
 use serde_json::{Value, json};
 
+use crate::claims::Claims;
 use crate::keys::Wait;
-use crate::trouble::NETWORK_ALLOCATION_FAILED;
+use crate::trouble::{CHASSIS_CLAIM_REFUSED, NETWORK_ALLOCATION_FAILED};
 use crate::{Error, Manager, Result};
 
 /// All nodes.
@@ -21,6 +24,8 @@ pub(crate) struct Nodes {
     ids: NodeIds,
     /// The default network's parts.
     parts: HostSubnets,
+    /// Who has which chassis and tunnel addresses.
+    claims: Claims,
 }
 
 /// What is new about a node.
@@ -28,11 +33,22 @@ pub(crate) struct Nodes {
 pub(crate) struct Change {
     fresh: bool,
     live: bool,
+    /// Whose claims must be settled.
+    claims: BTreeSet<NodeName>,
 }
 
 impl Nodes {
-    pub(crate) fn new(max_nodes: u32, subnets: &[PodSubnet]) -> Result<Self> {
+    pub(crate) fn new(max_nodes: u32, subnets: &[PodSubnet], cluster: &ClusterConfig) -> Result<Self> {
+        let inner = [
+            &cluster.cluster_subnets,
+            &cluster.service_cidrs,
+            &cluster.join_subnets,
+            &cluster.udn_join_subnets,
+            &cluster.transit_subnets,
+            &cluster.masquerade_subnets,
+        ];
         Ok(Self {
+            claims: Claims::new(inner.into_iter().flatten().copied().collect()),
             all: BTreeMap::new(),
             ids: NodeIds::new(max_nodes),
             parts: HostSubnets::new(host_ranges(subnets)).map_err(Error::ClusterSubnets)?,
@@ -79,6 +95,7 @@ impl Nodes {
         for lost in self.ids.restore(claims, &IdRecord::default()) {
             tracing::warn!(node = %lost.owner, id = %lost.id, error = %lost.error, "a node needs another id");
         }
+        self.claims.start();
     }
 
     /// What is new about the node; nothing if nothing is.
@@ -87,15 +104,19 @@ impl Nodes {
         if self.all.get(&node.name) == Some(&node) {
             return None;
         }
+        let claims = self.claims.apply(&node);
         let before = self.all.insert(node.name.clone(), node);
-        Some(Change { fresh: before.is_none(), live: before.is_none_or(|before| before.live != live) })
+        let live = before.as_ref().is_none_or(|before| before.live != live);
+        Some(Change { fresh: before.is_none(), live, claims })
     }
 
-    /// The node is gone, and its id free. The answer is which nodes have none: the lowest is given out first.
-    fn remove(&mut self, name: &NodeName) -> Vec<NodeName> {
+    /// The node is gone, and what it had is free. The answer is which nodes have no id, the lowest being given out first,
+    /// and which claim what is free now.
+    fn remove(&mut self, name: &NodeName) -> BTreeSet<NodeName> {
         self.all.remove(name);
         self.ids.release(name);
-        self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned().collect()
+        let without_id = self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned();
+        without_id.chain(self.claims.remove(name)).collect()
     }
 
     /// The node's id, and whether it is new.
@@ -139,13 +160,13 @@ impl Manager {
         if change.live {
             self.all_connect_statuses();
         }
-        self.dirty.nodes([name]);
+        self.dirty.nodes(change.claims);
     }
 
     pub(crate) fn node_deleted(&mut self, name: &NodeName) {
         self.writes.seen(&node_target(name));
-        let without_id = self.nodes.remove(name);
-        self.dirty.nodes(without_id);
+        let concerned = self.nodes.remove(name);
+        self.dirty.nodes(concerned);
         self.zone_reports.set_live(name, false, self.now_ms);
         self.dirty.reach_node(name);
         self.all_connect_statuses();
@@ -170,7 +191,8 @@ impl Manager {
             let message = format!("node {name} gets no part of the cluster's pod subnets: {error}");
             self.writes.warn(regarding_node(&node), NETWORK_ALLOCATION_FAILED, message);
         }
-        let wanted = node_annotations(&self.config.cluster, id, subnets.unwrap_or_default());
+        let mut wanted = node_annotations(&self.config.cluster, id, subnets.unwrap_or_default());
+        wanted.extend(self.settle_claim(&node));
         if let Some(body) = annotation_patch(&node.published, &wanted) {
             let action = Action::Merge { subresource: Some("status"), body };
             self.writes.ask(node_target(name), Part::Annotations, Priority::Network, action);
@@ -181,6 +203,16 @@ impl Manager {
             self.short_networks();
             self.wake(&Wait::Node(name.clone()));
         }
+    }
+
+    /// The record of the node's chassis. What is refused is told once.
+    fn settle_claim(&mut self, node: &Node) -> Option<(String, String)> {
+        let settled = self.nodes.claims.settle(&node.name);
+        self.dirty.nodes(settled.concerned);
+        for refused in settled.news {
+            self.writes.warn(regarding_node(node), CHASSIS_CLAIM_REFUSED, refused);
+        }
+        settled.record.map(|record| (ChassisRecord::KEY.to_owned(), record.text()))
     }
 
     /// Networks that have no subnet for some node say so.

@@ -12,8 +12,9 @@ mod simple;
 
 pub use connect::{ConnectBlocks, ConnectRouterKey, ConnectSlots};
 pub use node::{
-    ChassisId, EncapIps, GatewayConfig, GatewayMode, GatewayMtuSupport, HostCidrs, Layer2TopologyVersion,
-    ManagementMacs, MasqueradeSubnets, NodeSubnets, PrimaryAddresses, TransitPeerPorts, TransitSwitchPort,
+    ChassisId, ChassisRecord, EncapIps, GatewayConfig, GatewayMode, GatewayMtuSupport, HostCidrs,
+    Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, NodeSubnets, PrimaryAddresses,
+    TransitPeerPorts, TransitSwitchPort,
 };
 pub use pod::{Attachment, PodNetwork, PodNetworks, PodRole, PodRoute};
 pub use request::{
