@@ -88,11 +88,13 @@ pub(super) struct Silence {
     seen: [Option<i64>; 2],
     /// The last count, and when it was first seen.
     asked: (Option<i64>, Instant),
+    /// When the databases were asked last. Their answers wake us: without a pause one question would follow the other.
+    asked_databases: Option<Instant>,
 }
 
 impl Silence {
     pub(super) fn new(now: Instant) -> Self {
-        Self { waits: BTreeMap::new(), seen: [None, None], asked: (None, now) }
+        Self { waits: BTreeMap::new(), seen: [None, None], asked: (None, now), asked_databases: None }
     }
 
     /// Takes the signs of this moment.
@@ -134,9 +136,14 @@ impl Silence {
     }
 
     /// What is to be asked now.
-    pub(super) fn questions(&self, now: Instant) -> Questions {
+    pub(super) fn questions(&mut self, now: Instant) -> Questions {
         let idle = self.waits.is_empty() && now.saturating_duration_since(self.asked.1) >= IDLE;
-        Questions { count: idle, databases: idle || !self.waits.is_empty() }
+        let paused = self.asked_databases.is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);
+        let databases = paused && (idle || !self.waits.is_empty());
+        if databases {
+            self.asked_databases = Some(now);
+        }
+        Questions { count: idle && paused, databases }
     }
 
     /// When to look again without an event.
@@ -218,5 +225,6 @@ mod tests {
         assert_eq!(silence.next(begin), after(begin, 60));
         silence.look(&signs(6, 5, 5), after(begin, 60));
         assert_eq!(silence.questions(after(begin, 61)), Questions { count: false, databases: true });
+        assert_eq!(silence.questions(after(begin, 61)), Questions::default(), "an answer is no reason to ask");
     }
 }
