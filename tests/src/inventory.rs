@@ -67,13 +67,21 @@ fn listed(text: causeway_sandbox::Result<String>) -> impl Iterator<Item = String
     lines.into_iter()
 }
 
-/// How many transactions a node's northbound database has in its log.
+/// How many transactions a node's northbound database has in its log, without those that only count: the role asks now and
+/// then whether northd and ovn-controller answer.
 ///
 /// # Panics
 /// When the log cannot be read.
 pub fn transactions(sandbox: &Sandbox, node: &str) -> usize {
     let file = format!("/run/causeway/nodes/{node}/ovn/ovnnb_db.db");
-    let log =
-        sandbox.exec(node, &["ovsdb-tool", "show-log", &file]).unwrap_or_else(|error| panic!("{error}"));
-    log.lines().filter(|line| line.starts_with("record ")).count()
+    let log = sandbox
+        .exec(node, &["ovsdb-tool", "-m", "show-log", &file])
+        .unwrap_or_else(|error| panic!("{error}"));
+    let tables =
+        |record: &&str| record.lines().any(|line| is_row(line) && !line.contains("table NB_Global "));
+    log.split("\nrecord ").filter(tables).count()
+}
+
+fn is_row(line: &str) -> bool {
+    line.trim_start().starts_with("table ")
 }

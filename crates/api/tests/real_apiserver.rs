@@ -105,6 +105,7 @@ fn policies_roles_columns_and_documentation_work() {
     a_network_policy_is_accepted_with_a_warning(&user);
     tenants_have_networks_and_nothing_wider(&user);
     our_own_roles_have_what_they_need_and_no_more(&user);
+    a_node_has_what_it_needs_and_no_more(&user);
     columns_show_what_is_in_effect(&user);
     documentation_is_served(&user);
     both_versions_show_the_same(&user);
@@ -257,7 +258,22 @@ fn annotations_of_a_node_have_one_writer(admin: &User) {
     admin.node("n1").patch(&own, &json!({"metadata": {"labels": {"a": "b"}}})).refused(limits);
     admin.node("n1").patch(&own, &json!({"status": {"phase": "Running"}})).refused(limits);
     admin.node("n2").patch(&own, &annotation("mine", "1")).refused(limits);
+    admin.node("n1").patch(&own, &annotation("mine", "1")).refused("but those that are its own");
+    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "n2", "uid": "u"}]);
+    admin
+        .node("n1")
+        .patch(&own, &json!({"metadata": {"ownerReferences": owner}}))
+        .refused("not owner references");
     admin.node("n1").patch(&["node/n1"], &version).refused("forbidden");
+    // What a node claims is its own to write; what of it counts is not.
+    let record = annotation(keys::NODE_CHASSIS_RECORD, "{}");
+    admin.node("n1").patch(&own, &annotation(keys::NODE_CHASSIS_ID, "c")).text();
+    admin.node("n1").patch(&own, &record).refused("denied request");
+    admin.patch(&["node/n1"], &record).refused(manager);
+    let forged = json!({"apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "n3", "annotations": {keys::NODE_CHASSIS_RECORD: "{}"}}});
+    admin.create(&forged).refused(manager);
+    admin.cluster_manager().patch(&own, &record).text();
 }
 
 fn pod(name: &str, node: &str, annotations: Value) -> Value {
@@ -312,6 +328,27 @@ fn a_zone_report_has_one_writer(admin: &User) {
     admin.patch(&["zonereport/n1"], &json!({"spec": {"epoch": 3}})).refused(refused);
     admin.patch(&["zonereport/n1"], &json!({"metadata": {"labels": {"a": "b"}}})).text();
     admin.node("n1").run(&["delete", "zonereport", "n1"]).refused("forbidden");
+    admin.node("n2").create(&report("n2")).text();
+    let owner = |name: &str| json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": "u"});
+    for (metadata, forged) in [
+        (json!({"labels": {"a": "c"}}), json!({"labels": {"a": "c"}})),
+        (json!({"annotations": {"a": "c"}}), json!({"annotations": {"a": "c"}})),
+        (json!({"finalizers": ["a/b"]}), json!({"finalizers": ["a/b"]})),
+        (json!({"ownerReferences": [owner("n2")]}), json!({"ownerReferences": [owner("n1")]})),
+    ] {
+        // Its own with something else than its own Node, and another's at all.
+        let own = "of the metadata of its ZoneReport a node writes only that its Node owns it";
+        admin.node("n1").patch(&["zonereport/n1"], &json!({"metadata": metadata})).refused(own);
+        for node in [admin.node("n1"), admin.node_with_token("n1")] {
+            node.patch(&["zonereport/n2"], &json!({"metadata": forged})).refused(refused);
+        }
+    }
+    let nameless = admin.named("system:serviceaccount:causeway:node", &["system:authenticated"]);
+    nameless.patch(&["zonereport/n1"], &json!({"metadata": {"labels": {"a": "c"}}})).refused(refused);
+    admin
+        .node("n1")
+        .patch(&["zonereport/n1"], &json!({"metadata": {"ownerReferences": [owner("n1")]}}))
+        .text();
 }
 
 fn slice(name: &str, labels: Value, annotations: Value) -> Value {
@@ -433,12 +470,13 @@ fn tenants_have_networks_and_nothing_wider(admin: &User) {
     tenant.create(&connection("mine", json!({}))).refused("forbidden");
 }
 
+fn can(user: &User, what: &str) -> bool {
+    let arguments: Vec<&str> = what.split(' ').collect();
+    user.run(&[&["auth", "can-i", "-A"], &arguments[..]].concat()).out.trim() == "yes"
+}
+
 fn our_own_roles_have_what_they_need_and_no_more(admin: &User) {
-    let (manager, node) = (admin.cluster_manager(), admin.node("n1"));
-    let can = |user: &User, what: &str| {
-        let arguments: Vec<&str> = what.split(' ').collect();
-        user.run(&[&["auth", "can-i", "-A"], &arguments[..]].concat()).out.trim() == "yes"
-    };
+    let manager = admin.cluster_manager();
     for what in [
         "watch userdefinednetworks",
         "update clusteruserdefinednetworks --subresource=status",
@@ -474,12 +512,15 @@ fn our_own_roles_have_what_they_need_and_no_more(admin: &User) {
     }
     let lease = ["auth", "can-i", "update", "leases", "-n", "causeway"];
     assert_eq!(manager.run(&lease).out.trim(), "yes");
+}
+
+fn a_node_has_what_it_needs_and_no_more(admin: &User) {
+    let node = admin.node("n1");
     for what in [
         "watch clusternetworkconnects",
-        "watch networkpolicies",
+        "watch zonereports",
         "patch nodes --subresource=status",
         "create zonereports",
-        "create events",
     ] {
         assert!(can(&node, what), "a node cannot {what}");
     }
@@ -490,7 +531,11 @@ fn our_own_roles_have_what_they_need_and_no_more(admin: &User) {
         "create network-attachment-definitions",
         "patch clusternetworkconnects",
         "delete zonereports",
+        "update zonereports",
         "create endpointslices",
+        "create events",
+        "get userdefinednetworks",
+        "get networkpolicies",
     ] {
         assert!(!can(&node, what), "a node can {what}");
     }

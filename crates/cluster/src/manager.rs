@@ -75,7 +75,7 @@ impl Manager {
     pub fn new(config: Config) -> Result<Self> {
         let connects = config.features.network_connect.then_some(connections::KIND);
         Ok(Self {
-            nodes: Nodes::new(config.max_nodes, &config.default_subnets)?,
+            nodes: Nodes::new(config.max_nodes, &config.default_subnets, &config.cluster)?,
             config,
             now_ms: 0,
             gate: Gate::new(NEEDED.into_iter().chain(connects)),

@@ -1,17 +1,20 @@
-//! Nodes: their ids and what follows from them.
+//! Nodes: their ids and what follows from them, and the records of their chassis.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use causeway_alloc::{Claim, HostRange, HostSubnets, IdRecord, NodeIds, Seniority};
-use causeway_api::annotations::{Annotation, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort};
+use causeway_api::annotations::{
+    Annotation, ChassisRecord, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort,
+};
 use causeway_api::intent::{ClusterConfig, PodSubnet};
 use causeway_record::{Action, Kind, Node, Part, Priority, Regarding, Target, Texts};
 use causeway_types::{Cidr, Families, Family, NetworkName, NodeId, NodeName, TransitPeers, transit_address};
 use serde_json::{Value, json};
 
+use crate::claims::Claims;
 use crate::keys::Wait;
-use crate::trouble::NETWORK_ALLOCATION_FAILED;
+use crate::trouble::{CHASSIS_CLAIM_REFUSED, NETWORK_ALLOCATION_FAILED};
 use crate::{Error, Manager, Result};
 
 /// All nodes.
@@ -21,6 +24,8 @@ pub(crate) struct Nodes {
     ids: NodeIds,
     /// The default network's parts.
     parts: HostSubnets,
+    /// Who has which chassis and tunnel addresses.
+    claims: Claims,
 }
 
 /// What is new about a node.
@@ -30,11 +35,22 @@ pub(crate) struct Change {
     live: bool,
     /// Whether its tunnels carry more or less than before.
     mtu: bool,
+    /// Whose claims must be settled.
+    claims: BTreeSet<NodeName>,
 }
 
 impl Nodes {
-    pub(crate) fn new(max_nodes: u32, subnets: &[PodSubnet]) -> Result<Self> {
+    pub(crate) fn new(max_nodes: u32, subnets: &[PodSubnet], cluster: &ClusterConfig) -> Result<Self> {
+        let inner = [
+            &cluster.cluster_subnets,
+            &cluster.service_cidrs,
+            &cluster.join_subnets,
+            &cluster.udn_join_subnets,
+            &cluster.transit_subnets,
+            &cluster.masquerade_subnets,
+        ];
         Ok(Self {
+            claims: Claims::new(inner.into_iter().flatten().copied().collect()),
             all: BTreeMap::new(),
             ids: NodeIds::new(max_nodes),
             parts: HostSubnets::new(host_ranges(subnets)).map_err(Error::ClusterSubnets)?,
@@ -81,6 +97,7 @@ impl Nodes {
         for lost in self.ids.restore(claims, &IdRecord::default()) {
             tracing::warn!(node = %lost.owner, id = %lost.id, error = %lost.error, "a node needs another id");
         }
+        self.claims.start();
     }
 
     /// What is new about the node; nothing if nothing is.
@@ -89,12 +106,12 @@ impl Nodes {
         if self.all.get(&node.name) == Some(&node) {
             return None;
         }
+        let claims = self.claims.apply(&node);
         let before = self.all.insert(node.name.clone(), node);
-        Some(Change {
-            fresh: before.is_none(),
-            live: before.as_ref().is_none_or(|before| before.live != live),
-            mtu: before.map_or(Ok(None), |before| before.tunnel_mtu) != mtu,
-        })
+        let live = before.as_ref().is_none_or(|before| before.live != live);
+        let fresh = before.is_none();
+        let mtu = before.map_or(Ok(None), |before| before.tunnel_mtu) != mtu;
+        Some(Change { fresh, live, mtu, claims })
     }
 
     /// The nodes whose tunnels carry less than this, with what they carry.
@@ -104,11 +121,13 @@ impl Nodes {
         all.filter(move |(_, carried)| *carried < mtu)
     }
 
-    /// The node is gone, and its id free. The answer is which nodes have none: the lowest is given out first.
-    fn remove(&mut self, name: &NodeName) -> Vec<NodeName> {
+    /// The node is gone, and what it had is free. The answer is which nodes have no id, the lowest being given out first,
+    /// and which claim what is free now.
+    fn remove(&mut self, name: &NodeName) -> BTreeSet<NodeName> {
         self.all.remove(name);
         self.ids.release(name);
-        self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned().collect()
+        let without_id = self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned();
+        without_id.chain(self.claims.remove(name)).collect()
     }
 
     /// The node's id, and whether it is new.
@@ -155,13 +174,13 @@ impl Manager {
         if change.mtu {
             self.dirty.statuses(self.owners.keys().cloned());
         }
-        self.dirty.nodes([name]);
+        self.dirty.nodes(change.claims);
     }
 
     pub(crate) fn node_deleted(&mut self, name: &NodeName) {
         self.writes.seen(&node_target(name));
-        let without_id = self.nodes.remove(name);
-        self.dirty.nodes(without_id);
+        let concerned = self.nodes.remove(name);
+        self.dirty.nodes(concerned);
         self.zone_reports.set_live(name, false, self.now_ms);
         self.dirty.reach_node(name);
         self.all_connect_statuses();
@@ -187,7 +206,8 @@ impl Manager {
             let message = format!("node {name} gets no part of the cluster's pod subnets: {error}");
             self.writes.warn(regarding_node(&node), NETWORK_ALLOCATION_FAILED, message);
         }
-        let wanted = node_annotations(&self.config.cluster, id, subnets.unwrap_or_default());
+        let mut wanted = node_annotations(&self.config.cluster, id, subnets.unwrap_or_default());
+        wanted.extend(self.settle_claim(&node));
         if let Some(body) = annotation_patch(&node.published, &wanted) {
             let action = Action::Merge { subresource: Some("status"), body };
             self.writes.ask(node_target(name), Part::Annotations, Priority::Network, action);
@@ -198,6 +218,16 @@ impl Manager {
             self.short_networks();
             self.wake(&Wait::Node(name.clone()));
         }
+    }
+
+    /// The record of the node's chassis. What is refused is told once.
+    fn settle_claim(&mut self, node: &Node) -> Option<(String, String)> {
+        let settled = self.nodes.claims.settle(&node.name);
+        self.dirty.nodes(settled.concerned);
+        for refused in settled.news {
+            self.writes.warn(regarding_node(node), CHASSIS_CLAIM_REFUSED, refused);
+        }
+        settled.record.map(|record| (ChassisRecord::KEY.to_owned(), record.text()))
     }
 
     /// Networks that have no subnet for some node say so.

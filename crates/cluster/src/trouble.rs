@@ -38,6 +38,8 @@ pub(crate) const ERROR_ALLOCATING_POD: &str = "ErrorAllocatingPod";
 pub(crate) const SUBNET_EXHAUSTED: &str = "SubnetExhausted";
 /// Events about attachments that are no network.
 pub(crate) const INVALID_CONFIG: &str = "InvalidConfig";
+/// Events about nodes that claim what is another's.
+pub(crate) const CHASSIS_CLAIM_REFUSED: &str = "ChassisClaimRefused";
 /// Events about networks that lack something.
 pub(crate) const NETWORK_ALLOCATION_FAILED: &str = "NetworkAllocationFailed";
 

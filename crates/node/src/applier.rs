@@ -31,6 +31,10 @@ pub struct Applier {
     client: Client,
     engine: Engine,
     tickets: FxHashMap<RequestId, Ticket>,
+    /// Everything that the server has not answered yet, with when it was asked.
+    unanswered: FxHashMap<RequestId, Instant>,
+    /// Since when the database is out of reach or not read.
+    away: Option<Instant>,
     born: Instant,
 }
 
@@ -51,6 +55,8 @@ impl Applier {
             client,
             engine: Engine::new(config.declarations, config.options),
             tickets: FxHashMap::default(),
+            unanswered: FxHashMap::default(),
+            away: Some(Instant::now()),
             born: Instant::now(),
         }
     }
@@ -68,6 +74,30 @@ impl Applier {
     /// How many changes are counted; see [`Engine::counted`].
     pub fn counted(&self) -> Option<i64> {
         self.engine.counted(self.client.replica())
+    }
+
+    /// Asks northd and ovn-controller for a sign of life, by a change that is only counted.
+    pub fn count(&mut self) {
+        let Some(transaction) = self.engine.question() else { return };
+        if let Ok(id) = self.client.session().transact_encoded(transaction) {
+            self.unanswered.insert(id, Instant::now());
+            self.client.flush();
+        }
+    }
+
+    /// Asks the server for a sign of life, unless it owes an answer already.
+    pub fn ask_alive(&mut self) {
+        if self.unanswered.is_empty()
+            && let Ok(id) = self.client.session().call("echo", "[]")
+        {
+            self.unanswered.insert(id, Instant::now());
+            self.client.flush();
+        }
+    }
+
+    /// Since when the server owes an answer, or is out of reach.
+    pub fn owes_since(&self) -> Option<Instant> {
+        self.away.into_iter().chain(self.unanswered.values().copied()).min()
     }
 
     /// Reads exactly the rows with these names, of a table whose rows are asked for; see [`Declarations::asked`].
@@ -142,7 +172,10 @@ impl Applier {
         let step = self.engine.poll(self.client.replica(), planner, now);
         for (ticket, transaction) in step.transactions {
             match self.client.session().transact_encoded(transaction) {
-                Ok(id) => drop(self.tickets.insert(id, ticket)),
+                Ok(id) => {
+                    self.tickets.insert(id, ticket);
+                    self.unanswered.insert(id, Instant::now());
+                }
                 Err(_) => self.engine.outcome(ticket, &TransactOutcome::Lost, now),
             }
         }
@@ -156,6 +189,8 @@ impl Applier {
             ClientEvent::Disconnected { remote, reason } => {
                 warn!(%remote, reason, "database out of reach; nothing is changed until it is back");
                 self.tickets.clear();
+                self.unanswered.clear();
+                self.away.get_or_insert_with(Instant::now);
                 self.engine.disconnected();
             }
             ClientEvent::Session(event) => self.on_session(event),
@@ -168,10 +203,12 @@ impl Applier {
                 if !report.missing.is_empty() {
                     warn!(missing = ?report.missing, "the server's schema lacks what this version can use");
                 }
+                self.away = None;
                 self.engine.synced(self.client.replica());
             }
             Event::Changed(changes) => self.engine.changed(self.client.replica(), &changes),
             Event::Transacted(id, outcome) => {
+                self.unanswered.remove(&id);
                 if let Some(ticket) = self.tickets.remove(&id) {
                     let now = self.now();
                     self.engine.outcome(ticket, &outcome, now);
@@ -182,7 +219,8 @@ impl Applier {
                 warn!(%name, "another process has the lock of this zone");
                 self.engine.lock(false);
             }
-            Event::Replied(..) | Event::ConditionsInForce => {}
+            Event::Replied(id, _) => drop(self.unanswered.remove(&id)),
+            Event::ConditionsInForce => {}
         }
     }
 }

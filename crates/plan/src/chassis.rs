@@ -33,7 +33,7 @@ impl Kind<Zone> for ChassisOfNodes {
         zone.others().map(|node| ChassisKey { node: node.name.clone() }).collect()
     }
 
-    /// A node that claims another's place is left out; the index says so.
+    /// Only what is recorded counts. A node whose record has another's place is left out; the index says so.
     fn plan(&self, zone: &Zone, key: &ChassisKey) -> Plan {
         let Some(node) = zone.node(&key.node).filter(|node| node.name != zone.config().node) else {
             return Plan::Absent;
@@ -41,7 +41,7 @@ impl Kind<Zone> for ChassisOfNodes {
         let unreadable = |error: &String| Plan::Hold(format!("node {}: {error}", node.name));
         match (&node.chassis, &node.encaps) {
             (Err(error), _) | (_, Err(error)) => unreadable(error),
-            (Ok(Some(chassis)), Ok(Some(encaps))) if zone.there(&node.name).is_ok() => {
+            (Ok(Some(chassis)), Ok(Some(encaps))) if !zone.is_crowded_out(&node.name) => {
                 Plan::Rows(rows(node, chassis, encaps))
             }
             _ => Plan::Absent,

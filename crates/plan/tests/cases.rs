@@ -7,6 +7,7 @@ mod support;
 use causeway_ovn::{Plan, Planner, RowKey, generated::nb};
 use causeway_plan::host::host;
 use causeway_plan::{northbound, southbound};
+use causeway_record::Node;
 use causeway_zone::{Render, Zone};
 use serde_json::json;
 use support::*;
@@ -287,22 +288,96 @@ fn c01_c08_chassis_of_other_nodes() {
         |zone: &Zone| table(&southbound(zone), "", "Encap", &["chassis_name", "type", "ip", "options"]);
     assert_eq!(chassis(&zone), ["c-2 | n2 | is-remote=true"]);
     assert_eq!(encaps(&zone), ["c-2 | geneve | 172.18.0.3 | csum=true"]);
-    let dirty = zone.apply_node(&annotate(node("n2", 3), "node-chassis-id", "c-new")).on(&zone);
+    let dirty = zone.apply_node(&settled(annotate(node("n2", 3), "node-chassis-id", "c-new"))).on(&zone);
     assert_eq!(dirty.southbound, ["chassis:n2"]);
     assert_eq!(dirty.northbound, ["network:default:node:n2:"]);
     assert_eq!(chassis(&zone), ["c-new | n2 | is-remote=true"]);
-    zone.apply_node(&annotate(node("n2", 3), "node-encap-ips", "[\"172.18.0.3\",\"172.19.0.3\"]"));
+    zone.apply_node(&settled(annotate(node("n2", 3), "node-encap-ips", "[\"172.18.0.3\",\"172.19.0.3\"]")));
     assert_eq!(encaps(&zone).len(), 2);
     zone.delete_node(&node_name("n2"));
     assert!(chassis(&zone).is_empty());
 }
 
-/// A node that claims what is another's is left out; this zone's own node is always right.
+/// What a node claims changes nothing for others, whatever the order of ids and names: only records count.
+#[test]
+fn claims_of_others_change_nothing() {
+    let names = ["a", "n2", "z"];
+    for ids in [[3, 4, 5], [3, 5, 4], [4, 3, 5], [4, 5, 3], [5, 3, 4], [5, 4, 3]] {
+        let mut zone = Zone::new(config(Ip::V4));
+        zone.apply_node(&node("n1", 2));
+        let nodes: Vec<Node> = names.iter().zip(ids).map(|(name, id)| node(name, id)).collect();
+        nodes.iter().for_each(|node| drop(zone.apply_node(node)));
+        let before = rows(&southbound(&zone), "");
+        for (liar, victim) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
+            let text = |key: &str| nodes[victim].published[&format!("k8s.ovn.org/{key}")].clone();
+            let lie = annotate(nodes[liar].clone(), "node-chassis-id", &text("node-chassis-id"));
+            let lie = annotate(lie, "node-encap-ips", &text("node-encap-ips"));
+            assert!(zone.apply_node(&lie).is_empty());
+            // A zone that starts while the lie stands sees the same.
+            let mut fresh = Zone::new(config(Ip::V4));
+            let all = nodes.iter().filter(|node| node.name != lie.name).chain([&lie]);
+            all.chain([&node("n1", 2)]).for_each(|node| drop(fresh.apply_node(node)));
+            assert_eq!(rows(&southbound(&fresh), ""), before);
+            zone.apply_node(&nodes[liar]);
+        }
+        assert_eq!(rows(&southbound(&zone), ""), before);
+    }
+}
+
+/// A record that was written for another Node of the same name, or none at all, is no place.
+#[test]
+fn a_node_without_a_record_of_its_own_is_left_out() {
+    let mut zone = two_nodes(Ip::V4, None);
+    for left_out in
+        [without(node("n2", 3), "node-chassis-record"), Node { uid: "another".into(), ..node("n2", 3) }]
+    {
+        zone.apply_node(&left_out);
+        assert!(rows(&southbound(&zone), "").is_empty(), "{left_out:?}");
+        zone.apply_node(&node("n2", 3));
+        assert_eq!(rows(&southbound(&zone), "").len(), 2);
+    }
+}
+
+/// What a node writes itself and nobody can read costs that node alone, also where a zone starts with nothing.
+#[test]
+fn a_malformed_annotation_costs_its_own_node_at_most() {
+    for key in ["node-chassis-id", "node-encap-ips", "layer2-topology-version", "node-chassis-record"] {
+        let mut zone = Zone::new(config(Ip::V4));
+        zone.apply_node(&node("n1", 2));
+        zone.apply_node(&annotate(node("n2", 3), key, "{"));
+        zone.apply_node(&node("n3", 4));
+        let chassis = |node: &str| southbound(&zone).plan(&format!("chassis:{node}"));
+        assert!(matches!(chassis("n3"), Plan::Rows(rows) if rows.len() == 2), "{key}");
+        // Its record is not its own to write; what is there of one that cannot be read stays.
+        let held = matches!(chassis("n2"), Plan::Hold(_));
+        assert_eq!(held, key == "node-chassis-record", "{key}: {:?}", chassis("n2"));
+        assert!(zone.here().is_ok());
+    }
+}
+
+/// A node knows that others do not know it, and says so; its own zone goes on with the chassis that it has.
+#[test]
+fn a_refused_claim_is_told_by_its_own_zone() {
+    let mut zone = two_nodes(Ip::V4, None);
+    assert_eq!(zone.known_to_others(), Ok(()));
+    let lie = annotate(node("n1", 2), "node-chassis-id", "c-9");
+    zone.apply_node(&lie);
+    let said = |zone: &Zone| zone.known_to_others().unwrap_err().message;
+    assert_eq!(said(&zone), "the cluster manager has not recorded the chassis of node n1 yet");
+    let record = r#"{"uid":"node-n1","chassis-id":"c-1","encap-ips":["172.18.0.2"],"refused":["no"]}"#;
+    zone.apply_node(&annotate(lie, "node-chassis-record", record));
+    assert_eq!(said(&zone), "node n1: no");
+    assert_eq!((zone.here().unwrap().chassis, zone.problems().len()), ("c-9", 1));
+    zone.apply_node(&node("n1", 2));
+    assert_eq!((zone.known_to_others(), zone.problems().len()), (Ok(()), 0));
+}
+
+/// Were two records to name the same, one is left out; this zone's own node is always right.
 #[test]
 fn nobody_takes_another_nodes_place() {
     let mut zone = two_nodes(Ip::V4, None);
-    zone.apply_node(&annotate(node("a", 4), "node-chassis-id", "c-1"));
-    zone.apply_node(&annotate(node("b", 5), "node-encap-ips", "[\"172.18.0.3\"]"));
+    zone.apply_node(&settled(annotate(node("a", 4), "node-chassis-id", "c-1")));
+    zone.apply_node(&settled(annotate(node("b", 5), "node-encap-ips", "[\"172.18.0.3\"]")));
     zone.apply_node(&node("z", 3));
     assert_eq!(table(&southbound(&zone), "", "Chassis", &["hostname"]), ["n2"]);
     assert_eq!(zone.here().unwrap().chassis, "c-1");

@@ -222,7 +222,7 @@ fn r08_s10_s11_only_where_networks_are_used() {
 fn r11_r13_nodes_that_are_not_ready() {
     let mut zone = islands(Ip::V4);
     zone.apply_connect(&connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]));
-    for lacking in ["node-chassis-id", "node-id"] {
+    for lacking in ["node-chassis-record", "node-id"] {
         zone.apply_node(&without(node("n3", 4), lacking));
         assert_eq!(counts(&zone), [1, 6, 4, 2]);
         let problem = "ClusterNetworkConnect road: node n3 has no id or no chassis yet".to_owned();

@@ -42,13 +42,13 @@ fn nodes() -> impl Strategy<Value = Event> {
         let node = node(&name, if kind < 6 { n + 1 } else { id });
         match kind {
             0 => Event::NoNode(node.name),
-            1 => Event::Node(without(node, "node-chassis-id")),
+            1 => Event::Node(settled(without(node, "node-chassis-id"))),
             2 => Event::Node(without(node, "node-id")),
             3 if n == 1 => Event::Node(with_gateway(node, Ip::V4, "shared")),
             4 if n == 1 => Event::Node(with_gateway(node, Ip::V4, "local")),
-            5 => Event::Node(annotate(node, "node-chassis-id", "c-new")),
+            5 => Event::Node(settled(annotate(node, "node-chassis-id", "c-new"))),
             // What nobody can read. Without its own node a zone plans nothing, and says so once.
-            6 if n != 1 => Event::Node(annotate(node, "node-encap-ips", "[\"nowhere\"]")),
+            6 if n != 1 => Event::Node(annotate(node, "node-chassis-record", "[\"nowhere\"]")),
             7 if n != 1 => Event::Node(annotate(node, "node-id", "none")),
             _ => Event::Node(node),
         }

@@ -52,7 +52,7 @@ fn c06_c07_c08_nodes_go_and_come_back() {
             |databases: &Databases| databases.sbctl(&["--bare", "--columns=name", "list", "chassis"]);
         assert_eq!(chassis(&databases).trim(), "c-2");
 
-        let dirty = zone.apply_node(&annotate(node("n2", 3), "node-chassis-id", "c-new")).on(&zone);
+        let dirty = zone.apply_node(&settled(annotate(node("n2", 3), "node-chassis-id", "c-new"))).on(&zone);
         databases.apply(&zone, dirty).await;
         databases.assert_as_planned(&zone);
         assert_eq!(chassis(&databases).trim(), "c-new");

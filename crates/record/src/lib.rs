@@ -33,7 +33,7 @@ pub use note::{EventNote, Regarding};
 pub use owner::{Cudn, Defined, Udn};
 pub use pod::Pod;
 pub use read::Read;
-pub use report::{RenderedHash, ZoneReport};
+pub use report::{OwnReport, RenderedHash, ZoneReport};
 pub use service::{Protocol, Service, ServicePort};
 pub use watch::{Broken, Cause, Event, Watched};
 pub use write::{Action, Ended, Kind, Outcome, Part, Priority, Request, Target};

@@ -1,7 +1,10 @@
 //! Nodes: the facts of their annotations, and the texts that roles compare with what they would write.
 
+use std::net::IpAddr;
+
 use causeway_api::annotations::{
-    Annotation, ChassisId, EncapIps, GatewayConfig, GatewayMtuSupport, Layer2TopologyVersion, TunnelMtu, keys,
+    Annotation, ChassisId, ChassisRecord, EncapIps, GatewayConfig, GatewayMtuSupport, Layer2TopologyVersion,
+    TunnelMtu, keys,
 };
 use causeway_types::{NodeId, NodeName};
 use k8s_openapi::api::core::v1 as core;
@@ -29,12 +32,17 @@ pub struct Node {
     /// The node's number.
     #[serde(skip_serializing)]
     pub id: Read<NodeId>,
-    /// The name of its chassis.
+    /// Its addresses by its kubelet's account: those of type `InternalIP`.
+    pub internal: Vec<IpAddr>,
+    /// The name of its chassis, as it claims itself.
     #[serde(skip_serializing)]
     pub chassis: Read<ChassisId>,
-    /// Addresses of its tunnel end points.
+    /// Addresses of its tunnel end points, as it claims itself.
     #[serde(skip_serializing)]
     pub encaps: Read<EncapIps>,
+    /// What of these claims is settled.
+    #[serde(skip_serializing)]
+    pub record: Read<ChassisRecord>,
     /// Which layer2 topology it has.
     #[serde(skip_serializing)]
     pub layer2: Read<Layer2TopologyVersion>,
@@ -57,13 +65,15 @@ struct Plain {
     created: i64,
     live: bool,
     published: Texts,
+    #[serde(default)]
+    internal: Vec<IpAddr>,
 }
 
 impl From<Plain> for Node {
     fn from(plain: Plain) -> Self {
-        let mut node =
-            Self { uid: plain.uid, created: plain.created, live: plain.live, ..Self::new(plain.name) };
-        plain.published.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
+        let Plain { name, uid, created, live, published, internal } = plain;
+        let mut node = Self { uid, created, live, internal, ..Self::new(name) };
+        published.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
         node
     }
 }
@@ -78,13 +88,20 @@ impl Node {
             live: true,
             published: Texts::new(),
             id: Ok(None),
+            internal: Vec::new(),
             chassis: Ok(None),
             encaps: Ok(None),
+            record: Ok(None),
             layer2: Ok(None),
             gateway: Ok(None),
             gateway_mtu: Ok(None),
             tunnel_mtu: Ok(None),
         }
+    }
+
+    /// What is settled of its claims. What was written for another Node of its name does not count.
+    pub fn settled(&self) -> Option<&ChassisRecord> {
+        self.record.as_ref().ok()?.as_ref().filter(|record| record.uid == self.uid)
     }
 
     /// Takes an annotation in, or out. Those that nobody reads leave no trace.
@@ -100,6 +117,7 @@ impl Node {
             NodeId::KEY => self.id = read(text),
             ChassisId::KEY => self.chassis = read(text),
             EncapIps::KEY => self.encaps = read(text),
+            ChassisRecord::KEY => self.record = read(text),
             Layer2TopologyVersion::KEY => self.layer2 = read(text),
             GatewayConfig::KEY => self.gateway = read(text),
             GatewayMtuSupport::KEY => self.gateway_mtu = read(text),
@@ -114,6 +132,24 @@ impl Node {
 #[serde(default)]
 pub struct NodeStatus {
     conditions: Vec<NodeCondition>,
+    addresses: Vec<NodeAddress>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NodeAddress {
+    #[serde(rename = "type")]
+    kind: String,
+    address: String,
+}
+
+/// A kubelet that says more than this is not believed further.
+const MAX_ADDRESSES: usize = 16;
+
+impl NodeStatus {
+    fn internal(&self) -> Vec<IpAddr> {
+        let internal = self.addresses.iter().filter(|address| address.kind == "InternalIP");
+        internal.filter_map(|address| address.address.parse().ok()).take(MAX_ADDRESSES).collect()
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -139,8 +175,9 @@ impl Watched for Node {
     fn trim(object: Self::Object, name: NodeName) -> Self {
         let meta = object.metadata;
         let unknown = |condition: &NodeCondition| condition.kind == "Ready" && condition.status == "Unknown";
-        let live = !object.status.unwrap_or_default().conditions.iter().any(unknown);
-        let mut node = Self { uid: uid(&meta), created: created(&meta), live, ..Self::new(name) };
+        let status = object.status.unwrap_or_default();
+        let (live, internal) = (!status.conditions.iter().any(unknown), status.internal());
+        let mut node = Self { uid: uid(&meta), created: created(&meta), live, internal, ..Self::new(name) };
         let annotations = meta.annotations.unwrap_or_default();
         annotations.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
         node

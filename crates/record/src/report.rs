@@ -107,6 +107,31 @@ impl Watched for ZoneReport {
     }
 }
 
+/// A report word for word, for the node that has written it: what others put there is to go.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct OwnReport {
+    /// The node whose zone it is.
+    pub node: NodeName,
+    /// What it says.
+    pub spec: crd::ZoneReportSpec,
+}
+
+impl Watched for OwnReport {
+    type Object = crd::ZoneReport;
+    type Key = NodeName;
+    const KIND: &'static str = "zonereports";
+
+    fn kind() {}
+
+    fn key(object: &Self::Object) -> Option<NodeName> {
+        <ZoneReport as Watched>::key(object)
+    }
+
+    fn trim(object: Self::Object, node: NodeName) -> Self {
+        Self { node, spec: object.spec }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

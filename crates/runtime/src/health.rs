@@ -31,6 +31,8 @@ struct State {
     watches: BTreeMap<&'static str, Option<Trouble>>,
     /// When the watch of a kind last heard from the API server.
     heard: BTreeMap<&'static str, Instant>,
+    /// Every component that the role depends on, and since when it owes an answer.
+    components: BTreeMap<&'static str, Option<Trouble>>,
 }
 
 #[derive(Debug)]
@@ -50,6 +52,7 @@ impl Health {
             restarted: BTreeMap::new(),
             watches: BTreeMap::new(),
             heard: BTreeMap::new(),
+            components: BTreeMap::new(),
         })))
     }
 
@@ -72,6 +75,8 @@ impl Health {
         // A role that waits for the kind gives the same reason.
         let shown = broken.filter(|(_, trouble)| trouble.lasts() >= PATIENCE && said != trouble.reason);
         problems.extend(shown.map(|(kind, trouble)| trouble.text(kind)));
+        let silent = state.components.iter().filter_map(|(name, trouble)| Some((name, trouble.as_ref()?)));
+        problems.extend(silent.map(|(name, trouble)| trouble.silence(name)));
         if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }
 
@@ -100,6 +105,19 @@ impl Health {
         self.state().heard.insert(kind, Instant::now());
     }
 
+    /// A component has not answered since that moment; the role itself decides when that is too long.
+    pub fn silent(&self, component: &'static str, since: Instant, advice: &str) {
+        let mut state = self.state();
+        let clock = Timestamp::now().checked_sub(since.elapsed()).unwrap_or_default();
+        let known = state.components.entry(component).or_default();
+        known.get_or_insert_with(|| Trouble { since, clock, reason: advice.to_owned() });
+    }
+
+    /// A component answers.
+    pub fn answers(&self, component: &'static str) {
+        self.state().components.insert(component, None);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,26 +132,46 @@ impl Trouble {
         let (lasts, since) = (self.lasts().as_secs(), self.clock.strftime("%FT%TZ"));
         format!("the watch of {kind} has been broken for {lasts} s, since {since}: {}", self.reason)
     }
+
+    fn silence(&self, component: &str) -> String {
+        let (lasts, since) = (self.lasts().as_secs(), self.clock.strftime("%FT%TZ"));
+        format!("{component} has not answered for {lasts} s, since {since}: {}", self.reason)
+    }
 }
 
 impl Collector for Health {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let help = "How long the watch of a kind has been broken; 0 while it follows the API server";
         let name = "causeway_watch_broken_seconds";
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (kind, trouble) in &self.state().watches {
-            let seconds = trouble.as_ref().map_or(0.0, |trouble| trouble.lasts().as_secs_f64());
-            ConstGauge::new(seconds).encode(family.encode_family(&[("kind", *kind)])?)?;
-        }
+        let state = self.state();
+        encode(&mut encoder, name, help, "kind", &state.watches)?;
+        let help = "How long a component has not answered, once that is too long; 0 while it answers";
+        encode(&mut encoder, "causeway_component_silent_seconds", help, "component", &state.components)?;
         let help = "How long ago the watch of a kind last heard from the API server, which sends a sign of life every minute";
         let name = "causeway_watch_age_seconds";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (kind, heard) in &self.state().heard {
+        for (kind, heard) in &state.heard {
             let seconds = heard.elapsed().as_secs_f64();
             ConstGauge::new(seconds).encode(family.encode_family(&[("kind", *kind)])?)?;
         }
         Ok(())
     }
+}
+
+/// One gauge for each of those that may be in trouble: for how long they are.
+fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &str,
+    all: &BTreeMap<&'static str, Option<Trouble>>,
+) -> Result<(), fmt::Error> {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (who, trouble) in all {
+        let seconds = trouble.as_ref().map_or(0.0, |trouble| trouble.lasts().as_secs_f64());
+        ConstGauge::new(seconds).encode(family.encode_family(&[(label, *who)])?)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -166,6 +204,22 @@ mod tests {
         health.watch_follows("pods");
         assert_eq!(health.get(), Ok(()));
         assert!(metrics(&health).contains("causeway_watch_broken_seconds{kind=\"pods\"} 0.0"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_component_shows_until_it_answers() {
+        let health = Health::waiting("starting");
+        health.set(Ok(()));
+        let since = Instant::now();
+        tokio::time::advance(Duration::from_secs(40)).await;
+        health.silent("ovn-controller", since, "look");
+        let problem = health.get().unwrap_err();
+        assert!(problem.starts_with("ovn-controller has not answered for 40 s, since 2"), "{problem}");
+        let silent = "causeway_component_silent_seconds{component=\"ovn-controller\"}";
+        assert!(metrics(&health).contains(&format!("{silent} 40.0")));
+        health.answers("ovn-controller");
+        assert_eq!(health.get(), Ok(()));
+        assert!(metrics(&health).contains(&format!("{silent} 0.0")));
     }
 
     #[tokio::test(start_paused = true)]

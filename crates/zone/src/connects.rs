@@ -280,6 +280,7 @@ impl Zone {
 
     fn connect_report(&self, info: &ConnectInfo, hash: &str) -> ConnectReport {
         let mut problems: Vec<Problem> = info.problem().into_iter().collect();
+        problems.extend(self.refused_here());
         if info.touches_networks() {
             problems.extend(info.places.iter().flat_map(|(id, place)| self.place_problems(info, *id, place)));
         }
@@ -336,7 +337,8 @@ impl Zone {
             Problem::new(reason, format!("ClusterNetworkConnect {}: {text}", info.name))
         };
         match self.there(node) {
-            Err(text) => Some(problem(Reason::NumberClash, text)),
+            // Of a node that others do not know, its own zone tells.
+            Err(text) => Some(problem(Reason::NodeNotReady, text)),
             Ok(None) => {
                 Some(problem(Reason::NodeNotReady, format!("node {node} has no id or no chassis yet")))
             }

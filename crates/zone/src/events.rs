@@ -23,7 +23,9 @@ impl Zone {
         let info = read.keep_from(old);
         let changes =
             if old == Some(&info) { Changes::default() } else { self.set_node(&node.name, Some(info)) };
-        let problem = unreadable.or_else(|| self.nodes.clash(&node.name));
+        let problem = unreadable
+            .or_else(|| self.nodes.clash(&node.name))
+            .or_else(|| self.refused_here().filter(|_| is_here));
         self.report(Subject::Node(node.name.clone()), problem);
         changes
     }

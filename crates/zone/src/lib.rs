@@ -36,7 +36,7 @@ pub use connect::{ConnectInfo, Place};
 pub use connects::{ConnectReport, Connecting, Membership};
 pub use knowledge::{Effect, Input, Knowledge};
 pub use network::{Active, Leg};
-pub use node::{Fact, Gateway, NodeInfo};
+pub use node::{Fact, Gateway, NodeInfo, Recorded};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
 pub use problem::{Problem, Reason, Subject};
 pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
@@ -198,6 +198,34 @@ impl Zone {
         Ok(Here { name, id, chassis, gateway_mtu: node.gateway_mtu })
     }
 
+    /// Whether other nodes know where this one is.
+    ///
+    /// # Errors
+    /// Why they do not.
+    pub fn known_to_others(&self) -> Result<(), Problem> {
+        let name = &self.config.node;
+        match self.nodes.get(name).map(|node| &node.recorded) {
+            Some(Recorded::Yes) => Ok(()),
+            Some(Recorded::Refused(reasons)) => {
+                Err(Problem::new(Reason::ClaimRefused, format!("node {name}: {}", reasons.join("; "))))
+            }
+            Some(Recorded::NotYet) | None => {
+                let text = format!("the cluster manager has not recorded the chassis of node {name} yet");
+                Err(Problem::new(Reason::NodeNotReady, text))
+            }
+        }
+    }
+
+    /// Why others know this node by another place than its own, or by none.
+    fn refused_here(&self) -> Option<Problem> {
+        self.known_to_others().err().filter(|problem| problem.reason == Reason::ClaimRefused)
+    }
+
+    /// Whether somebody else has the place of another node.
+    pub fn is_crowded_out(&self, name: &NodeName) -> bool {
+        self.nodes.clash(name).is_some()
+    }
+
     /// How traffic leaves this zone's node; nothing if it does not.
     ///
     /// # Errors
@@ -221,7 +249,8 @@ impl Zone {
             return Err(problem.message);
         }
         let (id, chassis) = (node.id.clone()?, node.chassis.as_ref().map_err(Clone::clone)?);
-        let version = node.layer2.clone()?;
+        // What a node writes itself never holds up what others do; that it cannot be read is said of it.
+        let version = node.layer2.as_ref().ok().copied().flatten();
         let has_transit_routers =
             version.is_none_or(|version| version >= Layer2TopologyVersion::TRANSIT_ROUTER);
         let ready = id.zip(chassis.as_deref());

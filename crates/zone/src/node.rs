@@ -1,8 +1,11 @@
 //! A node as a zone sees it: the facts of its annotations, each there, absent or unreadable.
+//!
+//! Of other nodes only the record of their chassis counts, which the cluster manager writes. What a node says of itself is
+//! believed by its own zone alone, which has that chassis whatever others think of it.
 
 use std::net::IpAddr;
 
-use causeway_api::annotations::{Annotation, GatewayConfig, GatewayMode, Layer2TopologyVersion};
+use causeway_api::annotations::{Annotation, ChassisId, GatewayConfig, GatewayMode, Layer2TopologyVersion};
 use causeway_types::{Mac, NodeId, NodeName};
 use ipnet::IpNet;
 
@@ -22,12 +25,25 @@ pub struct NodeInfo {
     pub chassis: Fact<String>,
     /// Addresses of its tunnel end points.
     pub encaps: Fact<Vec<IpAddr>>,
+    /// Whether other nodes know it by these; asked of this zone's own node only.
+    pub recorded: Recorded,
     /// Which layer2 topology it has.
     pub layer2: Fact<Layer2TopologyVersion>,
     /// How traffic leaves it; known of this zone's own node only.
     pub gateway: Fact<Gateway>,
     /// Whether its OVN checks packets against the gateway's MTU.
     pub gateway_mtu: bool,
+}
+
+/// Whether other nodes know a node by what it says of itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Recorded {
+    /// They do.
+    Yes,
+    /// The cluster manager has not written it yet.
+    NotYet,
+    /// They do not, for these reasons.
+    Refused(Vec<String>),
 }
 
 /// How traffic leaves a node.
@@ -51,12 +67,13 @@ pub struct Gateway {
 
 impl NodeInfo {
     pub(super) fn read(node: &record::Node, is_here: bool) -> Self {
-        let encaps = node.encaps.clone();
+        let (chassis, encaps) = if is_here { claimed(node) } else { settled(node) };
         Self {
             name: node.name.clone(),
             id: node.id.clone(),
-            chassis: node.chassis.clone().map(|id| id.map(|id| id.as_str().to_owned())),
-            encaps: encaps.map(|ips| ips.map(|ips| ips.0).filter(|ips| !ips.is_empty())),
+            chassis: chassis.map(|id| id.map(|id| id.as_str().to_owned())),
+            encaps: encaps.map(|ips| ips.filter(|ips| !ips.is_empty())),
+            recorded: if is_here { recorded(node) } else { Recorded::Yes },
             layer2: node.layer2.clone(),
             gateway: if is_here { gateway(&node.gateway) } else { Ok(None) },
             gateway_mtu: node
@@ -90,6 +107,37 @@ impl NodeInfo {
         keep(&mut self.layer2, &earlier.layer2);
         keep(&mut self.gateway, &earlier.gateway);
         self
+    }
+}
+
+type Place = (Fact<ChassisId>, Fact<Vec<IpAddr>>);
+
+fn claimed(node: &record::Node) -> Place {
+    (node.chassis.clone(), node.encaps.clone().map(|ips| ips.map(|ips| ips.0)))
+}
+
+fn settled(node: &record::Node) -> Place {
+    if let Err(error) = &node.record {
+        return (Err(error.clone()), Err(error.clone()));
+    }
+    let record = node.settled();
+    (
+        Ok(record.and_then(|record| record.chassis_id.clone())),
+        Ok(record.map(|record| record.encap_ips.clone())),
+    )
+}
+
+fn recorded(node: &record::Node) -> Recorded {
+    let Some(record) = node.settled() else { return Recorded::NotYet };
+    if !record.refused.is_empty() {
+        return Recorded::Refused(record.refused.clone());
+    }
+    match claimed(node) {
+        (Ok(chassis), Ok(encaps)) => {
+            let same = chassis == record.chassis_id && encaps.unwrap_or_default() == record.encap_ips;
+            if same { Recorded::Yes } else { Recorded::NotYet }
+        }
+        _ => Recorded::NotYet,
     }
 }
 

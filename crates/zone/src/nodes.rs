@@ -1,7 +1,7 @@
 //! The nodes of a zone, and who of them has which id, chassis and tunnel address.
 //!
-//! A node writes its own chassis and addresses. One that claims another's is left out, and this zone's own node is
-//! always right: no node can talk another out of its place here.
+//! The cluster manager sees to it that no two records name the same; where they do all the same, the one with the
+//! larger id is left out. This zone's own node is always right: no record can talk it out of its place here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -59,6 +59,8 @@ pub enum Reason {
     Masquerade,
     /// Another network's objects have the same names.
     PrefixClash,
+    /// This node claims a chassis or an address that is not its own.
+    ClaimRefused,
     /// Another network or node has the same number.
     NumberClash,
     /// A network of a connection is not known here yet, or cannot be rendered here.

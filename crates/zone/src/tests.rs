@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use causeway_api::annotations::{Annotation as _, ChassisRecord};
 use causeway_types::{Cidr, NodeId};
 
 use super::*;
@@ -21,8 +22,21 @@ fn network(name: &str) -> NetworkName {
 fn node(name: &str, id: u32) -> Node {
     let (id, chassis, encap) = (id.to_string(), format!("c-{id}"), format!("[\"172.18.0.{id}\"]"));
     let pairs = [("node-id", id.as_str()), ("node-chassis-id", &chassis), ("node-encap-ips", &encap)];
-    let mut node = Node::new(name.parse().unwrap());
+    let mut node = Node { uid: format!("uid-{name}"), ..Node::new(name.parse().unwrap()) };
     texts(&pairs).iter().for_each(|(key, text)| node.annotate(key, Some(text)));
+    settled(node)
+}
+
+/// The node with a record of what it claims.
+fn settled(mut node: Node) -> Node {
+    let (chassis_id, encaps) = (node.chassis.clone().unwrap(), node.encaps.clone().unwrap());
+    let record = ChassisRecord {
+        uid: node.uid.clone(),
+        chassis_id,
+        encap_ips: encaps.map(|ips| ips.0).unwrap_or_default(),
+        refused: Vec::new(),
+    };
+    node.annotate(ChassisRecord::KEY, Some(&record.text()));
     node
 }
 

@@ -28,6 +28,8 @@ pub const LAYER2_TOPOLOGY_VERSION: &str = "k8s.ovn.org/layer2-topology-version";
 pub const NODE_CHASSIS_ID: &str = "k8s.ovn.org/node-chassis-id";
 /// Node: addresses of the node's tunnel end points.
 pub const NODE_ENCAP_IPS: &str = "k8s.ovn.org/node-encap-ips";
+/// Node: which chassis and tunnel addresses are the node's; what the node says itself is only a claim.
+pub const NODE_CHASSIS_RECORD: &str = "k8s.ovn.org/node-chassis-record";
 /// Node: the node's gateway: mode, bridge, addresses, next hops.
 pub const L3_GATEWAY_CONFIG: &str = "k8s.ovn.org/l3-gateway-config";
 /// Node: the node's own addresses.
@@ -90,11 +92,12 @@ pub const MIRROR_NETWORK: &str = "k8s.ovn.org/endpointslice-network";
 pub const OF_MIRROR: [&str; 3] = [MIRROR_SOURCE, MIRROR_SOURCE_VERSION, MIRROR_NETWORK];
 
 /// Annotations that only the cluster manager writes, on whichever object.
-pub const BY_CLUSTER_MANAGER: [&str; 13] = [
+pub const BY_CLUSTER_MANAGER: [&str; 14] = [
     NETWORK_NAME,
     NETWORK_ID,
     TUNNEL_KEYS,
     NODE_ID,
+    NODE_CHASSIS_RECORD,
     NODE_SUBNETS,
     NODE_TRANSIT_SWITCH_PORT,
     NODE_TRANSIT_PEER_PORTS,

@@ -12,9 +12,9 @@ mod simple;
 
 pub use connect::{ConnectBlocks, ConnectRouterKey, ConnectSlots};
 pub use node::{
-    ChassisId, EncapIps, GatewayConfig, GatewayMode, GatewayMtuSupport, HostCidrs, Layer2TopologyVersion,
-    ManagementMacs, MasqueradeSubnets, NodeSubnets, PrimaryAddresses, TransitPeerPorts, TransitSwitchPort,
-    TunnelMtu,
+    ChassisId, ChassisRecord, EncapIps, GatewayConfig, GatewayMode, GatewayMtuSupport, HostCidrs,
+    Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, NodeSubnets, PrimaryAddresses,
+    TransitPeerPorts, TransitSwitchPort, TunnelMtu,
 };
 pub use pod::{Attachment, Dns, InterfaceStatus, NetworkStatus, PodNetwork, PodNetworks, PodRole, PodRoute};
 pub use request::{

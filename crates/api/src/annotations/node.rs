@@ -99,8 +99,23 @@ pub struct HostCidrs(pub Vec<IpNet>);
 json_annotation!(HostCidrs, keys::HOST_CIDRS);
 
 /// The name of the node's OVN chassis.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ChassisId(String);
+
+impl TryFrom<String> for ChassisId {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        Self::parse(&text)
+    }
+}
+
+impl From<ChassisId> for String {
+    fn from(id: ChassisId) -> Self {
+        id.0
+    }
+}
 
 impl ChassisId {
     /// The text.
@@ -122,6 +137,35 @@ impl Annotation for ChassisId {
 
     fn text(&self) -> String {
         self.0.clone()
+    }
+}
+
+/// What of a node's claims is settled: others build their tunnels by this alone.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ChassisRecord {
+    /// The Node that it was written for. On another one of the same name it says nothing.
+    pub uid: String,
+    /// The name of its chassis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chassis_id: Option<ChassisId>,
+    /// Addresses of its tunnel end points.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub encap_ips: Vec<IpAddr>,
+    /// What the node claims and does not get, with the reasons, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<String>,
+}
+
+impl Annotation for ChassisRecord {
+    const KEY: &'static str = keys::NODE_CHASSIS_RECORD;
+
+    fn parse(text: &str) -> Result<Self, Error> {
+        from_json::<Self, _>(text)
+    }
+
+    fn text(&self) -> String {
+        to_json(self)
     }
 }
 

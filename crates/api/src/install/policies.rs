@@ -71,6 +71,12 @@ fn variable(name: &str, expression: impl Into<String>) -> Value {
     json!({"name": name, "expression": expression.into()})
 }
 
+/// Texts as CEL writes them in a list.
+fn list(texts: &[&str]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| format!("'{text}'")).collect();
+    quoted.join(", ")
+}
+
 /// The keys among `keys` whose annotation the request adds, changes or removes. The `=` in front tells an empty
 /// annotation from none.
 fn changed(keys: &[&str]) -> Value {
@@ -80,12 +86,11 @@ fn changed(keys: &[&str]) -> Value {
              '=' + {object}.metadata.annotations[k] : '')"
         )
     };
-    let list: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
     variable(
         "changed",
         format!(
             "[{}].filter(k, {} != (oldObject == null ? '' : {}))",
-            list.join(", "),
+            list(keys),
             of("object"),
             of("oldObject")
         ),
@@ -105,6 +110,14 @@ fn node(installation: &Installation) -> Value {
              string(request.userInfo.extra['{extra}'][0]) : ''",
             installation.node_user()
         ),
+    )
+}
+
+/// Whether a node asks, whichever; one whose token does not name it has no name.
+fn is_node(installation: &Installation) -> String {
+    format!(
+        "request.userInfo.username.startsWith('{NODE_USER_PREFIX}') || request.userInfo.username == '{}'",
+        installation.node_user()
     )
 }
 
@@ -150,7 +163,6 @@ fn cluster_manager_annotations(installation: &Installation) -> Policy {
 }
 
 fn connect_keys() -> Policy {
-    let list: Vec<String> = keys::WRITTEN_ONCE.iter().map(|key| format!("'{key}'")).collect();
     Policy {
         name: "causeway-connect-keys",
         rules: json!([rule(&["k8s.ovn.org"], &["clusternetworkconnects"], &["UPDATE"])]),
@@ -161,7 +173,7 @@ fn connect_keys() -> Policy {
                 "[{}].filter(k, has(oldObject.metadata.annotations) && k in oldObject.metadata.annotations && \
                  !(has(object.metadata.annotations) && k in object.metadata.annotations && \
                  object.metadata.annotations[k] == oldObject.metadata.annotations[k]))",
-                list.join(", ")
+                list(&keys::WRITTEN_ONCE)
             ),
         )],
         validations: json!([{
@@ -214,14 +226,10 @@ fn network_status(installation: &Installation) -> Policy {
 /// A node may write annotations of its own Node and the network status of the pods bound to it, and nothing else about
 /// them: the right to patch a status would otherwise reach every status and all metadata.
 fn node_limits(installation: &Installation) -> Policy {
-    let is_node = format!(
-        "request.userInfo.username.startsWith('{NODE_USER_PREFIX}') || request.userInfo.username == '{}'",
-        installation.node_user()
-    );
     Policy {
         name: "causeway-node-limits",
         rules: json!([rule(&[""], &["nodes", "nodes/status", "pods", "pods/status"], &["UPDATE"])]),
-        conditions: json!([{"name": "by-a-node", "expression": is_node}]),
+        conditions: json!([{"name": "by-a-node", "expression": is_node(installation)}]),
         variables: vec![node(installation)],
         validations: json!([
             {
@@ -238,8 +246,16 @@ fn node_limits(installation: &Installation) -> Policy {
                 "message": "a node of Causeway writes annotations, not finalizers",
             },
             {
-                "expression": format!("request.resource.resource == 'nodes' || ({})", only(keys::NETWORK_STATUS)),
+                "expression": same("metadata.ownerReferences"),
+                "message": "a node of Causeway writes annotations, not owner references",
+            },
+            {
+                "expression": format!("request.resource.resource == 'nodes' || ({})", only(&[keys::NETWORK_STATUS])),
                 "message": format!("a node of Causeway writes no annotation of a pod but {}", keys::NETWORK_STATUS),
+            },
+            {
+                "expression": format!("request.resource.resource == 'pods' || ({})", only(&keys::BY_NODE)),
+                "message": "a node of Causeway writes no annotation of its Node but those that are its own",
             },
             {
                 "expression": same("status"),
@@ -257,11 +273,12 @@ fn same(path: &str) -> String {
     )
 }
 
-/// Whether no annotation but this one is added, changed or removed.
-fn only(key: &str) -> String {
+/// Whether no annotations but these are added, changed or removed.
+fn only(keys: &[&str]) -> String {
+    let keys = list(keys);
     let kept = |from: &str, to: &str| {
         format!(
-            "(!has({from}.metadata.annotations) || {from}.metadata.annotations.all(k, k == '{key}' || \
+            "(!has({from}.metadata.annotations) || {from}.metadata.annotations.all(k, k in [{keys}] || \
              (has({to}.metadata.annotations) && k in {to}.metadata.annotations && \
              {to}.metadata.annotations[k] == {from}.metadata.annotations[k])))"
         )
@@ -269,16 +286,31 @@ fn only(key: &str) -> String {
     format!("{} && {}", kept("object", "oldObject"), kept("oldObject", "object"))
 }
 
+/// A node writes its own report, and of its metadata nothing but that it goes with its Node. Others, the garbage collector for
+/// one, may write metadata of any report, and nothing that it says.
 fn zone_reports(installation: &Installation) -> Policy {
+    let kept = |path: &str| format!("(oldObject == null ? !has(object.{path}) : ({}))", same(path));
+    let own_node = "(!has(object.metadata.ownerReferences) || object.metadata.ownerReferences.all(r, \
+                    r.apiVersion == 'v1' && r.kind == 'Node' && r.name == variables.node && \
+                    !(has(r.blockOwnerDeletion) && r.blockOwnerDeletion)))";
+    let metadata =
+        [kept("metadata.labels"), kept("metadata.annotations"), kept("metadata.finalizers"), own_node.into()];
     Policy {
         name: "causeway-zone-reports",
         rules: json!([rule(&["k8s.ovn.org"], &["zonereports"], &["CREATE", "UPDATE"])]),
         conditions: Value::Null,
-        variables: vec![node(installation)],
-        validations: json!([{
-            "expression": "variables.node == object.metadata.name || (oldObject != null && object.spec == oldObject.spec)",
-            "messageExpression": "'only the Causeway of node ' + object.metadata.name + ' writes its ZoneReport'",
-        }]),
+        variables: vec![node(installation), variable("isNode", is_node(installation))],
+        validations: json!([
+            {
+                "expression": "variables.isNode ? variables.node == object.metadata.name : \
+                               oldObject != null && object.spec == oldObject.spec",
+                "messageExpression": "'only the Causeway of node ' + object.metadata.name + ' writes its ZoneReport'",
+            },
+            {
+                "expression": format!("!variables.isNode || ({})", metadata.join(" && ")),
+                "message": "of the metadata of its ZoneReport a node writes only that its Node owns it",
+            },
+        ]),
         denies: true,
     }
 }
@@ -295,11 +327,10 @@ fn mirrors(installation: &Installation) -> Policy {
             keys::SLICE_MIRRORS,
             label = keys::SLICE_MANAGED_BY_LABEL,
         );
-        let keys: Vec<String> = keys::OF_MIRROR.iter().map(|key| format!("'{key}'")).collect();
         format!(
             "({labels} || (has({object}.metadata.annotations) && \
              [{}].exists(k, k in {object}.metadata.annotations)))",
-            keys.join(", ")
+            list(&keys::OF_MIRROR)
         )
     };
     let kept = ["metadata.labels", "metadata.annotations", "addressType", "ports", "endpoints"]

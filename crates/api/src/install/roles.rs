@@ -88,21 +88,17 @@ fn cluster_manager() -> Value {
     ])
 }
 
+/// What a node's zone is made of. Pods, services and EndpointSlices are read of the whole cluster: a layer2 network has a port of
+/// each of its pods in every zone, and load balancers have all endpoints. Reports are listed, to see one's own.
+/// No right about events: nobody could check what a node's event is about. The cluster manager tells users.
 fn node() -> Value {
     json!([
-        rule(
-            "k8s.ovn.org",
-            &["userdefinednetworks", "clusteruserdefinednetworks", "clusternetworkconnects"],
-            &READ
-        ),
-        rule("k8s.ovn.org", &["zonereports"], &["get", "list", "watch", "create", "update", "patch"]),
+        rule("k8s.ovn.org", &["clusternetworkconnects"], &READ),
+        rule("k8s.ovn.org", &["zonereports"], &["get", "list", "watch", "create", "patch"]),
         rule("k8s.cni.cncf.io", &["network-attachment-definitions"], &READ),
         rule("", &["nodes", "pods", "namespaces", "services"], &READ),
-        rule("", &["nodes/status", "pods/status"], &["get", "patch"]),
+        rule("", &["nodes/status", "pods/status"], &["patch"]),
         rule("discovery.k8s.io", &["endpointslices"], &READ),
-        rule("networking.k8s.io", &["networkpolicies"], &READ),
-        rule("", &["events"], &["create", "patch"]),
-        rule("events.k8s.io", &["events"], &["create", "patch"]),
     ])
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
 
 mod attachments;
+mod claims;
 mod connect_history;
 mod connect_numbers;
 mod connect_status;

@@ -24,6 +24,8 @@ struct State {
     waiting: FxHashMap<ObjectKey, watch::Sender<()>>,
     /// Pods that were connected since somebody asked.
     connected: BTreeSet<ObjectKey>,
+    /// Who would not do its part of wiring a pod.
+    silent: Option<String>,
 }
 
 impl Pods {
@@ -45,6 +47,15 @@ impl Pods {
     /// All pods of the node were published once. Until then nothing that looks left over is removed.
     pub fn set_listed(&self) {
         self.listed.send_replace(true);
+    }
+
+    /// Who does not do its part, so that no pod could be wired; nothing if all do.
+    pub fn set_silent(&self, who: Option<&str>) {
+        self.state().silent = who.map(str::to_owned);
+    }
+
+    pub(super) fn silent(&self) -> Option<String> {
+        self.state().silent.clone()
     }
 
     pub(super) fn is_listed(&self) -> bool {

@@ -229,7 +229,8 @@ impl Desk {
         if !self.pods.is_listed() {
             return Err(unready("the pods of this node are not known yet".to_owned()));
         }
-        self.ovs.ready().map_err(unready)
+        self.ovs.ready().map_err(unready)?;
+        self.pods.silent().map_or(Ok(()), |silent| Err(unready(silent)))
     }
 
     /// Lets the kernel work on a thread where that hurts nobody.

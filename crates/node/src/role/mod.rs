@@ -18,6 +18,7 @@ mod metrics;
 mod rendered;
 mod report;
 mod run;
+mod silence;
 mod status;
 mod trouble;
 mod wiring;

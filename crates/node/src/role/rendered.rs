@@ -1,8 +1,8 @@
 //! Which connections this zone has rendered: what the report names, and the cluster manager waits for.
 //!
 //! A connection is rendered as it is wanted now when the northbound database is as planned, northd has carried out every
-//! counted change, the ports of its router have the keys that were asked for, and nothing of it is in trouble. It stays
-//! so until something else is wanted of it.
+//! counted change and ovn-controller has installed it, the ports of its router have the keys that were asked for, and nothing
+//! of it is in trouble. It stays so until something else is wanted of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +20,8 @@ pub(super) struct Rendered {
     hashes: BTreeMap<ConnectName, String>,
     /// Connections with a port whose key is not the one that was asked for.
     wrong: BTreeMap<ConnectName, String>,
+    /// Connections that wait for others to carry them out as they are wanted now.
+    pending: BTreeSet<ConnectName>,
     /// Whether something is neither rendered nor in trouble, as far as can be told.
     undecided: bool,
 }
@@ -33,7 +35,7 @@ pub(super) type Keys = BTreeMap<Str, i64>;
 /// How far the databases are.
 pub(super) struct Progress<'a> {
     pub(super) troubles: &'a [Trouble],
-    /// Whether northd has carried out everything.
+    /// Whether northd has carried out everything, and ovn-controller has installed it.
     pub(super) carried_out: bool,
     pub(super) ports: &'a Ports,
     pub(super) keys: &'a Keys,
@@ -44,6 +46,7 @@ impl Rendered {
     pub(super) fn look(&mut self, wanted: &[zone::ConnectReport], progress: &Progress<'_>) {
         let mut now = BTreeMap::new();
         self.wrong.clear();
+        self.pending.clear();
         self.undecided = false;
         let blamed: BTreeSet<&Subject> =
             progress.troubles.iter().flat_map(|trouble| &trouble.blame).collect();
@@ -55,6 +58,9 @@ impl Rendered {
             let done = progress.carried_out && ports.iter().all(|port| has_its_key(port, progress.keys));
             let hash = if done { Some(connect.hash.clone()) } else { before.filter(|_| wrong.is_none()) };
             self.undecided |= hash.is_none() && wrong.is_none();
+            if wrong.is_none() && hash.as_ref() != Some(&connect.hash) {
+                self.pending.insert(connect.name.clone());
+            }
             now.extend(hash.map(|hash| (connect.name.clone(), hash)));
             self.wrong.extend(wrong.map(|text| (connect.name.clone(), text)));
         }
@@ -64,6 +70,11 @@ impl Rendered {
     /// Whether the next looks will say more, although nothing changes: so it is after a start.
     pub(super) fn is_undecided(&self) -> bool {
         self.undecided
+    }
+
+    /// Connections that wait for others to carry them out.
+    pub(super) fn pending(&self) -> &BTreeSet<ConnectName> {
+        &self.pending
     }
 
     /// Connections whose ports have wrong keys, with what is wrong.
@@ -140,7 +151,7 @@ mod tests {
         assert_eq!(hashes(&rendered), ["one"]);
         // Something else is wanted: what is there is still the former.
         look(&mut rendered, &wanted("two", None), false, Some(3));
-        assert_eq!(hashes(&rendered), ["one"]);
+        assert_eq!((hashes(&rendered), rendered.pending().len()), (vec!["one".to_owned()], 1));
         look(&mut rendered, &wanted("two", None), true, Some(3));
         assert_eq!(hashes(&rendered), ["two"]);
         look(&mut rendered, &[], true, Some(3));

@@ -5,18 +5,44 @@ use std::collections::BTreeMap;
 use causeway_api::conditions::cut;
 use causeway_api::crd::{FailureSubject, MAX_FAILURES, ZoneFailure, ZoneReportSpec};
 use causeway_record::Node;
+use causeway_types::NodeName;
 use causeway_zone::{Problem, Reason, Subject, Zone};
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::rendered::{Rendered, missing};
+use super::silence::Component;
 use super::trouble::{HELD, Trouble};
 
 /// A message that fits into the report.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// What the zone and its two databases say.
-pub(super) fn report(zone: &Zone, troubles: &[Trouble], epoch: i64, rendered: &Rendered) -> ZoneReportSpec {
+/// In a word: a component does not do its part.
+const SILENT: &str = "ComponentSilent";
+
+/// Who has not answered since when. The text stays the same as long as that is so.
+pub(super) fn silence(node: &NodeName, who: Component, since: Instant) -> String {
+    let clock = Timestamp::now().checked_sub(since.elapsed()).unwrap_or_default().strftime("%FT%TZ");
+    format!("{} on {node} has not answered since {clock}: {}", who.name(), who.advice())
+}
+
+/// What the zone and its two databases say, and who does not do its part.
+pub(super) fn report(
+    zone: &Zone,
+    troubles: &[Trouble],
+    epoch: i64,
+    rendered: &Rendered,
+    silent: Option<&str>,
+) -> ZoneReportSpec {
     let mut failures = BTreeMap::new();
+    if let Some(silent) = silent {
+        let here = Subject::Node(zone.config().node.clone());
+        let waiting = rendered.pending().iter().cloned().map(Subject::Connect);
+        for subject in waiting.chain([here]) {
+            add(&mut failures, failure(zone, &subject, SILENT, silent));
+        }
+    }
     for (subject, problem) in zone.problems() {
         add(&mut failures, of_problem(zone, subject, problem));
     }
@@ -66,8 +92,9 @@ fn failure(zone: &Zone, subject: &Subject, reason: &str, message: &str) -> ZoneF
     ZoneFailure { subject: kind, name, reason: reason.to_owned(), message: cut(&message, LONGEST_MESSAGE) }
 }
 
-/// The object: it goes with its Node.
+/// The object: it goes with its Node. All fields are there, empty or not: what a writer does not state, others may.
 pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
+    let ZoneReportSpec { epoch, connects, failures, failure_count } = spec;
     json!({
         "apiVersion": "k8s.ovn.org/v1",
         "kind": "ZoneReport",
@@ -75,7 +102,7 @@ pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
             "name": node.name,
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}],
         },
-        "spec": spec,
+        "spec": {"epoch": epoch, "connects": connects, "failures": failures, "failureCount": failure_count},
     })
 }
 
@@ -102,7 +129,7 @@ mod tests {
                 reason: "DatabaseRefused",
                 message: format!("{slice} no"),
             };
-            let report = report(&zone, &[trouble], 0, &Rendered::default());
+            let report = report(&zone, &[trouble], 0, &Rendered::default(), None);
             let told = report.failures.into_iter().filter(|failure| failure.reason == "DatabaseRefused");
             told.map(|failure| (failure.subject, failure.name)).collect::<Vec<_>>()
         };
@@ -114,10 +141,20 @@ mod tests {
         assert_eq!(of("service:ns1:web:blue:"), [(FailureSubject::Node, "n1".into())]);
     }
 
+    /// Who is silent is told of the node, and of connections that wait for it.
+    #[test]
+    fn a_silent_component_is_named() {
+        let text = silence(&"n1".parse().unwrap(), Component::Controller, Instant::now());
+        assert!(text.starts_with("ovn-controller on n1 has not answered since 2"), "{text}");
+        let report = report(&zone(), &[], 0, &Rendered::default(), Some(&text));
+        let line = report.failures.iter().find(|failure| failure.reason == SILENT).unwrap();
+        assert_eq!((line.subject, line.name.as_str()), (FailureSubject::Node, "n1"));
+    }
+
     /// A zone whose node is not known yet: one line for the default network, and no more.
     #[test]
     fn a_report_is_one_line_for_each_subject() {
-        let report = report(&zone(), &[], 7, &Rendered::default());
+        let report = report(&zone(), &[], 7, &Rendered::default(), None);
         let lines: Vec<(&str, &str)> =
             report.failures.iter().map(|f| (f.name.as_str(), f.reason.as_str())).collect();
         assert_eq!(lines, [("default", "NodeNotReady")]);

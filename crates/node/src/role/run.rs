@@ -15,14 +15,14 @@ use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_plan::{Dirty, own_ports};
 use causeway_record::recording::Header;
 use causeway_record::{
-    Action, Connect, Ended, EndpointSlice, FreedNumbers, Kind, Nad, Namespace, Node, Outcome, Part, Pod,
-    Priority, Request, Service, Target,
+    Action, Connect, Ended, EndpointSlice, Event, FreedNumbers, Kind, Nad, Namespace, Node, Outcome,
+    OwnReport, Part, Pod, Priority, Request, Service, Target,
 };
 use causeway_runtime::watch::{Lists, Selection, Watches};
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Permit, Recording, Tasks, describe, serve};
 use causeway_types::host::{Item, Key};
-use causeway_types::{Cidr, Mac, NetworkId, management_port_device};
+use causeway_types::{Cidr, Mac, NetworkId, NodeName, management_port_device};
 use causeway_zone::{Change, Changes, Input, Knowledge, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
@@ -38,6 +38,7 @@ use super::host::HostTask;
 use super::metrics::Metrics;
 use super::rendered::{Keys, Ports, Progress, Rendered};
 use super::report;
+use super::silence::{Component, Signs, Silence};
 use super::trouble::Trouble;
 use super::wiring::Wiring;
 use crate::ovs::{Ovs, OvsConfig, SwitchFacts};
@@ -53,6 +54,8 @@ const BATCH: usize = 2000;
 const FIRST_REPORT: Duration = Duration::from_secs(10);
 /// Where the southbound database has the keys of ports.
 const BINDINGS: &str = "Port_Binding";
+/// Where ovn-controller says in the southbound database how far it is.
+const ANSWERS: &str = "Chassis_Private";
 /// How often the zone is looked over as a whole while things happen, for reports and metrics: what an event costs must
 /// not grow with what it does not touch. While nothing happens nobody looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -66,6 +69,8 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(20);
 enum Message {
     Input(Input),
     Written(Outcome),
+    /// What this node's report says, by whosever hand.
+    Reported(Event<OwnReport, NodeName>),
 }
 
 /// Runs the role until it is told to end.
@@ -119,6 +124,9 @@ fn start_watches(client: &Client, mut watches: Watches<'_, Message>, flags: &Nod
         watches
             .everywhere::<Connect>(client, optional, |event| Message::Input(Input::Connect(Box::new(event))));
     }
+    let own =
+        Selection { fields: Some(format!("metadata.name={}", flags.node_name)), ..Selection::default() };
+    watches.everywhere::<OwnReport>(client, own, Message::Reported);
     // The one record of freed numbers.
     let freed = Selection { fields: Some(format!("metadata.name={FREED_NUMBERS}")), ..Selection::default() };
     let api = Api::<ConfigMap>::namespaced(client.clone(), &flags.cluster.namespace);
@@ -158,8 +166,14 @@ struct Task {
     management: Option<Mac>,
     /// The ports whose keys are looked at.
     ports: Ports,
-    /// The connections that northd has carried out.
+    /// The connections that are installed.
     rendered: Rendered,
+    /// Who owes an answer.
+    silence: Silence,
+    /// Who has owed one for too long, for people.
+    silent: Option<String>,
+    /// The chassis whose answers are read.
+    chassis: Option<String>,
     /// The report that was sent last.
     reported: Option<ZoneReportSpec>,
     /// The annotations that were sent last, against what they were sent.
@@ -229,6 +243,9 @@ impl Task {
             management: None,
             ports: Ports::default(),
             rendered: Rendered::default(),
+            silence: Silence::new(Instant::now()),
+            silent: None,
+            chassis: None,
             reported: None,
             annotated: None,
             epoch: 0,
@@ -273,7 +290,8 @@ impl Task {
     fn wake(&self) -> Instant {
         let tick = self.state.zone.deadline().map(|ms| self.born + Duration::from_millis(ms));
         let look = (self.stirred && self.state.is_ready()).then(|| self.looked + LOOK_INTERVAL);
-        let next = tick.into_iter().chain(look).min();
+        let listen = self.state.is_ready().then(|| self.silence.next(Instant::now()));
+        let next = tick.into_iter().chain(look).chain(listen).min();
         next.unwrap_or_else(|| Instant::now() + LONGEST_SLEEP).max(Instant::now() + SHORTEST_SLEEP)
     }
 
@@ -314,6 +332,23 @@ impl Task {
                 self.written(outcome);
                 Dirty::default()
             }
+            Message::Reported(event) => {
+                self.seen_report(event);
+                Dirty::default()
+            }
+        }
+    }
+
+    /// A report that somebody has deleted or changed is written again.
+    fn seen_report(&mut self, event: Event<OwnReport, NodeName>) {
+        let there = match event {
+            Event::Applied(report) => Some(report.spec),
+            Event::Deleted(_) => None,
+            Event::Synced | Event::Unsynced(_) => return,
+        };
+        if self.reported != there {
+            self.reported = None;
+            self.stirred = true;
         }
     }
 
@@ -348,6 +383,7 @@ impl Task {
         }
         self.annotate();
         self.wiring.statuses().into_iter().for_each(|status| self.writer.send(status));
+        self.listen();
         if self.stirred && self.looked.elapsed() >= LOOK_INTERVAL {
             self.look();
         }
@@ -356,6 +392,57 @@ impl Task {
             self.wiring.announce();
         }
         self.health.set(health);
+    }
+
+    /// Hears who answers, asks where it is time to, and tells who has been silent for too long.
+    fn listen(&mut self) {
+        let (now, signs) = (Instant::now(), self.signs());
+        self.silence.look(&signs, now);
+        let questions = self.silence.questions(now);
+        if questions.count {
+            self.northbound.count();
+        }
+        if questions.databases {
+            self.northbound.ask_alive();
+            self.southbound.ask_alive();
+        }
+        let silent = self.silence.silent(now);
+        for component in Component::ALL {
+            match silent.filter(|(who, _)| *who == component) {
+                Some((_, since)) => self.health.silent(component.name(), since, component.advice()),
+                None => self.health.answers(component.name()),
+            }
+        }
+        let known = self.silent.take();
+        self.stirred |= known.is_some() != silent.is_some();
+        self.silent = match (silent, known) {
+            (None, _) => None,
+            (Some((who, _)), Some(known)) if known.starts_with(who.name()) => Some(known),
+            (Some((who, since)), _) => Some(report::silence(&self.state.zone.config().node, who, since)),
+        };
+        self.wiring.set_silent(self.silent.as_deref());
+    }
+
+    /// How far a counted change has come.
+    fn signs(&mut self) -> Signs {
+        let chassis = self.switch.borrow().chassis.clone();
+        if self.chassis != chassis {
+            self.southbound.ask(ANSWERS, chassis.as_deref());
+            self.chassis = chassis;
+        }
+        let replica = self.southbound.replica();
+        let mut rows = replica.table(ANSWERS).into_iter().flat_map(|table| replica.rows(table));
+        let own = rows.find(|row| {
+            let name = row.get("name").and_then(|name| name.one()?.as_str());
+            name.map(|name| name.as_str()) == self.chassis.as_deref()
+        });
+        Signs {
+            northbound: self.northbound.owes_since(),
+            southbound: self.southbound.owes_since(),
+            asked: self.northbound.counted(),
+            northd: self.southbound.counted(),
+            controller: own.and_then(|row| row.get("nb_cfg")?.one()?.as_integer()),
+        }
     }
 
     /// Looks the zone over, after something has happened.
@@ -379,7 +466,7 @@ impl Task {
         if self.northbound.engine().stats().rounds == 0 && !self.northbound.is_settled() {
             return Err("the northbound database is not as planned yet".into());
         }
-        Ok(())
+        self.state.zone.known_to_others().map_err(|problem| problem.message)
     }
 
     fn plan_host(&mut self) {
@@ -424,9 +511,7 @@ impl Task {
     }
 
     fn look_for_rendered(&mut self) {
-        let counted = (self.northbound.counted(), self.southbound.counted());
-        let reached = matches!(counted, (Some(asked), Some(done)) if done >= asked);
-        let carried_out = self.northbound.is_settled() && reached;
+        let carried_out = self.northbound.is_settled() && self.signs().all_installed();
         let zone = &self.state.zone;
         let ports: Ports = zone.connects().map(|name| (name.clone(), own_ports(zone, name))).collect();
         if self.ports != ports {
@@ -469,7 +554,8 @@ impl Task {
             return;
         }
         let troubles = self.troubles();
-        let spec = report::report(&self.state.zone, &troubles, self.epoch, &self.rendered);
+        let silent = self.silent.as_deref();
+        let spec = report::report(&self.state.zone, &troubles, self.epoch, &self.rendered, silent);
         if self.reported.as_ref() == Some(&spec) {
             return;
         }

@@ -80,6 +80,11 @@ impl Wiring {
         self.pods.set_listed();
     }
 
+    /// Who does not do its part, if anybody: the container runtime hears of it when it asks.
+    pub(super) fn set_silent(&self, who: Option<&str>) {
+        self.pods.set_silent(who);
+    }
+
     /// Tells the container runtime how to call us; from then on the node can have pods.
     pub(super) fn announce(&mut self) {
         if self.announced {

@@ -263,6 +263,14 @@ impl Engine {
         row.get(COUNTER)?.one()?.as_integer()
     }
 
+    /// A transaction that only counts: northd and ovn-controller answer it although nothing has changed. None while this
+    /// process may not write.
+    pub fn question(&self) -> Option<EncodedTransaction> {
+        let may_write = self.ready && (self.options.lock.is_none() || self.lock_held);
+        let counter = self.declarations.counter().filter(|_| may_write)?;
+        Some(pack::transaction([].iter(), self.options.lock.as_ref(), Some(counter)))
+    }
+
     /// Whether there is nothing to do and nothing in flight; failing and waiting slices don't count.
     pub fn is_idle(&self) -> bool {
         self.round.is_none()

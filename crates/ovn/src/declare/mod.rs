@@ -182,9 +182,10 @@ impl Declarations {
         Some(asked(self.find(table)?.asked_by?, names))
     }
 
-    /// The table whose row counts changes.
+    /// The table whose one row counts changes; those whose rows are asked for repeat the count.
     pub(crate) fn counter(&self) -> Option<&'static str> {
-        self.tables.iter().find(|d| d.watched.contains(&COUNTER)).map(|d| (d.meta)().name)
+        let counts = |d: &&Decl| d.watched.contains(&COUNTER) && d.asked_by.is_none();
+        self.tables.iter().find(counts).map(|d| (d.meta)().name)
     }
 
     pub(crate) fn find(&self, table: &str) -> Option<&'static Decl> {

@@ -35,4 +35,12 @@ const TABLES: &[Decl] = &[
         maps: &[],
         ..Decl::new(sb::SbGlobal::meta, Phase::Container)
     },
+    // And ovn-controller here, of its own chassis, once the switch has the flows.
+    Decl {
+        identity: Identity::Adopted,
+        watched: &["name", COUNTER],
+        asked_by: Some("name"),
+        maps: &[],
+        ..Decl::new(sb::ChassisPrivate::meta, Phase::Container)
+    },
 ];

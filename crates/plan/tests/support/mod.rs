@@ -8,6 +8,7 @@ pub mod server;
 
 use std::net::IpAddr;
 
+use causeway_api::annotations::{Annotation as _, ChassisRecord};
 use causeway_api::intent::ClusterConfig;
 use causeway_ovn::{Plan, Planned, Planner};
 use causeway_plan::Dirty;
@@ -60,7 +61,18 @@ pub fn node(name: &str, id: u32) -> Node {
     let node = Node { uid: format!("node-{name}"), ..Node::new(node_name(name)) };
     let node = annotate(node, "node-id", &id.to_string());
     let node = annotate(node, "node-chassis-id", &format!("c-{}", id - 1));
-    annotate(node, "node-encap-ips", &format!("[\"172.18.{}.{}\"]", id / 256, id % 256))
+    settled(annotate(node, "node-encap-ips", &format!("[\"172.18.{}.{}\"]", id / 256, id % 256)))
+}
+
+/// The node with a record of what it claims, as far as that can be read.
+pub fn settled(node: Node) -> Node {
+    let record = ChassisRecord {
+        uid: node.uid.clone(),
+        chassis_id: node.chassis.clone().ok().flatten(),
+        encap_ips: node.encaps.clone().ok().flatten().map(|ips| ips.0).unwrap_or_default(),
+        refused: Vec::new(),
+    };
+    annotate(node, "node-chassis-record", &record.text())
 }
 
 pub fn annotate(mut node: Node, key: &str, text: &str) -> Node {
