@@ -21,6 +21,8 @@ pub(crate) struct Nodes {
     ids: NodeIds,
     /// The default network's parts.
     parts: HostSubnets,
+    /// Since when nothing is heard of a node, as far as this manager has seen.
+    silent_since: BTreeMap<NodeName, i64>,
 }
 
 /// What is new about a node.
@@ -36,6 +38,7 @@ impl Nodes {
             all: BTreeMap::new(),
             ids: NodeIds::new(max_nodes),
             parts: HostSubnets::new(host_ranges(subnets)).map_err(Error::ClusterSubnets)?,
+            silent_since: BTreeMap::new(),
         })
     }
 
@@ -50,6 +53,15 @@ impl Nodes {
     /// All nodes, and whether each is heard of.
     pub(crate) fn live(&self) -> impl Iterator<Item = (&NodeName, bool)> {
         self.all.iter().map(|(name, node)| (name, node.live))
+    }
+
+    pub(crate) fn exists(&self, name: &NodeName) -> bool {
+        self.all.contains_key(name)
+    }
+
+    /// Nodes of which nothing was heard since then, or for longer.
+    pub(crate) fn absent_since(&self, limit_ms: i64) -> impl Iterator<Item = &NodeName> {
+        self.silent_since.iter().filter(move |(_, since)| **since <= limit_ms).map(|(name, _)| name)
     }
 
     /// The id of a node that exists.
@@ -82,8 +94,13 @@ impl Nodes {
     }
 
     /// What is new about the node; nothing if nothing is.
-    fn apply(&mut self, node: Node) -> Option<Change> {
+    fn apply(&mut self, node: Node, now_ms: i64) -> Option<Change> {
         let live = node.live;
+        if live {
+            self.silent_since.remove(&node.name);
+        } else {
+            self.silent_since.entry(node.name.clone()).or_insert(now_ms);
+        }
         if self.all.get(&node.name) == Some(&node) {
             return None;
         }
@@ -94,6 +111,7 @@ impl Nodes {
     /// The node is gone, and its id free. The answer is which nodes have none: the lowest is given out first.
     fn remove(&mut self, name: &NodeName) -> Vec<NodeName> {
         self.all.remove(name);
+        self.silent_since.remove(name);
         self.ids.release(name);
         self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned().collect()
     }
@@ -130,7 +148,7 @@ pub(crate) fn node_of_address(ranges: &[HostRange], address: IpAddr) -> Option<N
 impl Manager {
     pub(crate) fn node_applied(&mut self, node: Node) {
         let (name, live) = (node.name.clone(), node.live);
-        let Some(change) = self.nodes.apply(node) else { return };
+        let Some(change) = self.nodes.apply(node, self.now_ms) else { return };
         self.writes.seen(&node_target(&name));
         self.zone_reports.set_live(&name, live, self.now_ms);
         if change.fresh {
@@ -145,6 +163,7 @@ impl Manager {
     pub(crate) fn node_deleted(&mut self, name: &NodeName) {
         self.writes.seen(&node_target(name));
         let without_id = self.nodes.remove(name);
+        self.fence_deleted_node(name);
         self.dirty.nodes(without_id);
         self.zone_reports.set_live(name, false, self.now_ms);
         self.dirty.reach_node(name);

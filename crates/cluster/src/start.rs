@@ -38,5 +38,6 @@ impl Manager {
         ids.extend(self.owners.ids_in_statuses());
         tunnels.extend(self.connects.written_keys());
         self.numbers.restore(ids, tunnels, &recorded);
+        self.budgets.restore(&recorded.payers);
     }
 }

@@ -33,6 +33,8 @@ impl From<&[Problem]> for Trouble {
 
 /// Events about pods that get no address.
 pub(crate) const ERROR_ALLOCATING_POD: &str = "ErrorAllocatingPod";
+/// Events about what a pod asks for besides addresses.
+pub(crate) const ERROR_UPDATING_RESOURCE: &str = "ErrorUpdatingResource";
 /// Events about attachments that are no network.
 pub(crate) const INVALID_CONFIG: &str = "InvalidConfig";
 /// Events about networks that lack something.

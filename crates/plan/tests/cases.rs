@@ -492,7 +492,7 @@ fn e01_e02_locked_ports() {
     assert!(open.edges.iter().all(|edge| edge.parent.uuid != group) && open.guards.is_empty());
 }
 
-/// udn-ovn-cases E04, E05: ports that the owner opens; a text that cannot be read opens nothing and is reported.
+/// udn-ovn-cases E04, E05: ports that the owner opens, as ranges; a text that cannot be read changes nothing and is reported.
 #[test]
 fn e04_e05_open_ports() {
     let mut zone = cluster(Ip::V4, None);
@@ -502,6 +502,13 @@ fn e04_e05_open_ports() {
     let open = |pod: &mut causeway_record::Pod, text: &str| {
         pod.annotate("k8s.ovn.org/open-default-ports", Some(text));
     };
+    open(&mut pod, "- {protocol: icmp, port: 5}");
+    zone.apply_pod(&pod);
+    assert!(acls(&zone).is_empty(), "nothing was open before");
+    open(&mut pod, "[{protocol: tcp, port: 82}, {protocol: udp, port: 83}, {protocol: tcp, port: 80}, {protocol: tcp, port: 81}]");
+    zone.apply_pod(&pod);
+    let range = "outport == \"ns1_web-0\" && (80 <= tcp.dst <= 82 || udp.dst == 83 || arp || nd)";
+    assert!(acls(&zone).iter().any(|acl| acl.ends_with(range)), "{:?}", acls(&zone));
     open(&mut pod, "- protocol: tcp\n  port: 80\n- protocol: icmp\n");
     assert!(zone.apply_pod(&pod).on(&zone).northbound.contains(&slice.to_owned()));
     assert_eq!(
@@ -513,7 +520,7 @@ fn e04_e05_open_ports() {
     );
     open(&mut pod, "- protocol: icmp\n  port: 5\n");
     zone.apply_pod(&pod);
-    assert!(acls(&zone).is_empty());
+    assert_eq!(acls(&zone).len(), 2, "what was open stays open");
     assert_eq!(zone.problems().len(), 1, "it is reported");
     let port = row(&northbound(&zone), "Logical_Switch_Port", "ns1_web-0");
     assert_eq!(port.guards.len(), 2, "the pod has its port, locked as before");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use causeway_api::annotations::keys;
+use causeway_api::annotations::{OpenPort, keys};
 use causeway_api::crd::Topology;
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
 
@@ -33,6 +33,16 @@ impl Zone {
         let changes =
             if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Changes::default() };
         self.report(Subject::Node(name.clone()), None);
+        changes
+    }
+
+    /// These nodes are away, and no others.
+    pub fn set_away(&mut self, away: BTreeSet<NodeName>) -> Changes {
+        let mut changes = Changes::default();
+        let before = std::mem::replace(&mut self.away, away);
+        for node in before.symmetric_difference(&self.away).filter(|node| **node != self.config.node) {
+            changes.add(Change::Node(node.clone()));
+        }
         changes
     }
 
@@ -83,7 +93,7 @@ impl Zone {
             Ok(Some(ports)) if is_here => {
                 let open_ports = pod::read_open_ports(pod).unwrap_or_else(|error| {
                     problem = Some(error);
-                    Vec::new()
+                    self.open_ports_before(pod)
                 });
                 let local = LocalPod { uid: pod.uid.clone(), open_ports, unreadable: None };
                 Some(self.local_pod(node, ports, local))
@@ -100,6 +110,12 @@ impl Zone {
         let mut changes = self.set_pod(&pod.key, info, is_here);
         self.set_local(&pod.key, is_here.then(|| Local::of(pod)), &mut changes);
         changes
+    }
+
+    /// A text that cannot be read opens nothing new and shuts nothing.
+    fn open_ports_before(&self, pod: &record::Pod) -> Vec<OpenPort> {
+        let known = self.pods.get(&pod.key).and_then(|known| known.local.as_ref());
+        known.filter(|known| known.uid == pod.uid).map(|known| known.open_ports.clone()).unwrap_or_default()
     }
 
     fn set_local(&mut self, key: &ObjectKey, local: Option<Local>, changes: &mut Changes) {

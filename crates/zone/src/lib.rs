@@ -141,6 +141,8 @@ pub struct Zone {
     config: ZoneConfig,
     default: NetworkName,
     nodes: Nodes,
+    /// Nodes that nobody listens to until they have cleared freed numbers.
+    away: BTreeSet<NodeName>,
     /// Namespaces whose pods must have a primary network of their own.
     demanding: BTreeSet<NamespaceName>,
     nads: Nads,
@@ -164,6 +166,7 @@ impl Zone {
             config,
             default: NetworkName::default_network(),
             nodes,
+            away: BTreeSet::new(),
             demanding: BTreeSet::new(),
             nads: Nads::default(),
             networks,
@@ -246,6 +249,11 @@ impl Zone {
     /// The other node that has a tunnel address.
     pub fn node_at(&self, address: IpAddr) -> Option<&NodeName> {
         self.nodes.with_encap(address).filter(|name| **name != self.config.node)
+    }
+
+    /// Whether nobody listens to another node: it has been away, and may still use numbers that others have now.
+    pub fn is_away(&self, node: &NodeName) -> bool {
+        self.away.contains(node) && *node != self.config.node
     }
 
     /// What a network is here; nothing if there is no such network.

@@ -7,6 +7,7 @@ use causeway_types::NamespaceName;
 
 use super::{Verdict, controlled_by};
 use crate::Manager;
+use crate::networks::Source;
 use crate::trouble::Trouble;
 
 impl Manager {
@@ -50,7 +51,7 @@ impl Manager {
             return Verdict::Second(trouble);
         }
         let name = network.name.clone();
-        match self.register(network, None) {
+        match self.register(network, &Source::Nad(key.clone())) {
             Ok(()) => Verdict::Accepted(name),
             Err(trouble) => Verdict::Refused(trouble),
         }

@@ -343,7 +343,7 @@ impl Manager {
             self.quarantine(&network);
         }
         self.unregister(&network);
-        self.numbers.release(&network);
+        self.release_numbers(&network);
         self.dirty.clashes([network]);
         let others = owner.wanted.iter().flat_map(|namespace| self.owners.wanting(namespace));
         self.dirty.owners(others.cloned());

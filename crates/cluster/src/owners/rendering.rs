@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Owner, Report};
 use crate::attachments::{nad_target, primary_exists};
 use crate::dirty::Scope;
-use crate::networks::canonical;
+use crate::networks::{NUMBERS_EXHAUSTED, Source, canonical};
 use crate::trouble::{Trouble, invalid_primary_network};
 use crate::{Manager, OwnerKey};
 
@@ -98,13 +98,13 @@ impl Manager {
 
     fn register_owned(&mut self, intent: Network, key: &OwnerKey) -> Result<(), Trouble> {
         let fresh = self.networks.get(&intent.name).is_none();
-        let registered = self.register(intent, Some(key.clone()));
+        let registered = self.register(intent, &Source::Owner(key.clone()));
         match &registered {
             Ok(()) if fresh => self.judge_again(key),
             Ok(()) => {}
-            Err(_) => {
-                self.networks.starve(key);
-            }
+            Err(trouble) if trouble.reason == NUMBERS_EXHAUSTED => self.networks.starve(key),
+            // Who waits for the namespace's budget is woken by it; everything else shows in an event.
+            Err(_) => {}
         }
         registered
     }
@@ -176,9 +176,7 @@ impl Manager {
         if network.is_primary() && !self.namespaces.is_labelled(namespace) {
             return Err(invalid_primary_network(namespace.as_str()));
         }
-        let others = if network.is_primary() { self.attachments.other_primaries(&nad) } else { Vec::new() };
-        let coming = self.owners.coming_primary(key, namespace).filter(|_| network.is_primary());
-        let conflict = others.first().or(coming.as_ref()).map(|other| primary_exists(namespace, other));
+        let conflict = self.primary_in_the_way(key, &nad).filter(|_| network.is_primary());
         match self.attachments.get(&nad) {
             None if conflict.is_none() && !self.namespaces.is_going(namespace) => {
                 report.creating.insert(namespace.clone());
@@ -204,6 +202,13 @@ impl Manager {
             }
         }
         conflict.map_or(Ok(()), Err)
+    }
+
+    /// Another network that is, or is about to be, the primary one of the namespace.
+    fn primary_in_the_way(&self, key: &OwnerKey, nad: &ObjectKey) -> Option<Trouble> {
+        let there = self.attachments.other_primary(nad).map(str::to_owned);
+        let other = there.or_else(|| self.owners.coming_primary(key, &nad.namespace))?;
+        Some(primary_exists(&nad.namespace, &other))
     }
 
     fn create_nad(&mut self, key: &OwnerKey, nad: &ObjectKey, network: &Network) {

@@ -7,7 +7,7 @@ mod wanted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use causeway_alloc::AddressOwner;
+use causeway_alloc::{ANNOTATION_LIMIT, AddressOwner};
 use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole};
 use causeway_record::{Action, Kind, ObjectKey, Part, Pod, Priority, Regarding, Target};
 use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
@@ -18,7 +18,7 @@ use crate::Manager;
 use crate::keys::{PoolKey, Wait};
 use crate::networks::NetworkState;
 use crate::nodes::{host_ranges, node_of_address};
-use crate::trouble::{ERROR_ALLOCATING_POD, Trouble};
+use crate::trouble::{ERROR_ALLOCATING_POD, ERROR_UPDATING_RESOURCE, Trouble};
 use entry::{default_entry, network_entry};
 use pools::{Pool, Pools};
 use wanted::{Offer, Refusal, Wanted, object_key};
@@ -43,6 +43,7 @@ struct PodState {
     uses: BTreeSet<ObjectKey>,
     waits: Option<Wait>,
     told: Option<String>,
+    told_of_ports: Option<String>,
     primary: Option<Primary>,
 }
 
@@ -66,7 +67,8 @@ impl Primary {
 impl PodState {
     fn new(record: Pod, name: ObjectName) -> Self {
         let primary = Primary::of(&record);
-        Self { record, name, holds: BTreeMap::new(), uses: BTreeSet::new(), waits: None, told: None, primary }
+        let (holds, uses) = (BTreeMap::new(), BTreeSet::new());
+        Self { record, name, holds, uses, waits: None, told: None, told_of_ports: None, primary }
     }
 
     /// The attachments that the pod's annotation names, or that it was given.
@@ -74,6 +76,17 @@ impl PodState {
         let networks = self.record.networks.iter().flatten();
         let named = networks.flat_map(|networks| networks.0.keys());
         named.chain(self.holds.keys()).filter(|_| !self.record.finished).filter_map(nad_of).collect()
+    }
+
+    fn regarding(&self) -> Regarding {
+        let key = &self.record.key;
+        Regarding {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+            namespace: Some(key.namespace.to_string()),
+            name: key.name.clone(),
+            uid: self.record.uid.clone(),
+        }
     }
 
     /// Who holds what the pod has on one of its attachments.
@@ -252,13 +265,16 @@ impl Pods {
     fn tell(&mut self, key: &ObjectKey, trouble: &Trouble) -> Option<Regarding> {
         let state = self.all.get_mut(key).filter(|state| state.told.as_ref() != Some(&trouble.message))?;
         state.told = Some(trouble.message.clone());
-        Some(Regarding {
-            api_version: "v1".into(),
-            kind: "Pod".into(),
-            namespace: Some(key.namespace.to_string()),
-            name: key.name.clone(),
-            uid: state.record.uid.clone(),
-        })
+        Some(state.regarding())
+    }
+
+    /// What is wrong with the ports that the pod opens, if that is news.
+    fn tell_of_ports(&mut self, key: &ObjectKey) -> Option<(Regarding, String)> {
+        let state = self.all.get_mut(key)?;
+        let problem = state.record.open_ports.as_ref().err().cloned();
+        let news = problem.as_ref().filter(|problem| state.told_of_ports.as_ref() != Some(*problem)).cloned();
+        state.told_of_ports = problem;
+        news.map(|problem| (state.regarding(), problem))
     }
 }
 
@@ -286,6 +302,9 @@ impl Manager {
         }
         self.note_uses(&key);
         self.dirty.endpoint_slices(self.mirrors.of_pod(&key));
+        if let Some((regarding, problem)) = self.pods.tell_of_ports(&key) {
+            self.writes.warn(regarding, ERROR_UPDATING_RESOURCE, problem);
+        }
         self.dirty.pods([key]);
     }
 
@@ -469,23 +488,21 @@ impl Manager {
         let Some(node) = record.node.clone() else { return Ok(current) };
         let wanted = self.offer().wanted_of(record, &current)?;
         let mut fresh = Vec::new();
-        for wanted in wanted {
-            if current.0.contains_key(&wanted.attachment) {
-                continue;
+        let missing = wanted.into_iter().filter(|wanted| !current.0.contains_key(&wanted.attachment));
+        let given = missing.collect::<Vec<_>>().into_iter().try_for_each(|wanted| {
+            let entry = self.give(key, &wanted, &node)?;
+            fresh.push(wanted.attachment.clone());
+            current.0.insert(wanted.attachment, entry);
+            Ok(())
+        });
+        let fits = given.and_then(|()| if fresh.is_empty() { Ok(()) } else { fits(&current.text()) });
+        if !fresh.is_empty() {
+            if fits.is_err() {
+                self.pods.undo(key, &fresh);
             }
-            match self.give(key, &wanted, &node) {
-                Ok(entry) => {
-                    fresh.push(wanted.attachment.clone());
-                    current.0.insert(wanted.attachment, entry);
-                }
-                Err(refusal) => {
-                    self.pods.undo(key, &fresh);
-                    self.note_uses(key);
-                    return Err(refusal);
-                }
-            }
+            self.note_uses(key);
         }
-        Ok(current)
+        fits.map(|()| current)
     }
 
     fn offer(&self) -> Offer<'_> {
@@ -507,7 +524,6 @@ impl Manager {
             Refusal::told(trouble, Some(Wait::Pool(pool_key)))
         })?;
         state.holds.insert(wanted.attachment.clone(), pool_key);
-        self.note_uses(key);
         let cluster = &self.config.cluster;
         let network = wanted.network.as_ref().and_then(|network| self.networks.get(network));
         Ok(match network {
@@ -569,6 +585,19 @@ impl Manager {
     }
 }
 
+/// What the API server would refuse, and with it every later write of the pod, is not written.
+fn fits(text: &str) -> Result<(), Refusal> {
+    if text.len() <= ANNOTATION_LIMIT {
+        return Ok(());
+    }
+    let message = format!(
+        "{} would have {} bytes, and at most {ANNOTATION_LIMIT} are written: ask for fewer networks",
+        PodNetworks::KEY,
+        text.len()
+    );
+    Err(Refusal::told(Trouble::new("TooManyNetworks", message), None))
+}
+
 fn nad_of(attachment: &Attachment) -> Option<ObjectKey> {
     match attachment {
         Attachment::Default => None,
@@ -578,4 +607,20 @@ fn nad_of(attachment: &Attachment) -> Option<ObjectKey> {
 
 fn pod_target(key: &ObjectKey) -> Target {
     Target { kind: Kind::Pod, namespace: Some(key.namespace.to_string()), name: key.name.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_not_written() {
+        assert_eq!(fits(&"x".repeat(ANNOTATION_LIMIT)), Ok(()));
+        let refusal = fits(&"x".repeat(ANNOTATION_LIMIT + 1)).unwrap_err();
+        let message = refusal.trouble.unwrap().message;
+        assert_eq!(
+            message,
+            "k8s.ovn.org/pod-networks would have 204801 bytes, and at most 204800 are written: ask for fewer networks"
+        );
+    }
 }
