@@ -21,6 +21,8 @@ pub(crate) struct Nodes {
     ids: NodeIds,
     /// The default network's parts.
     parts: HostSubnets,
+    /// Nodes by their own addresses.
+    by_address: BTreeMap<IpAddr, NodeName>,
     /// Since when nothing is heard of a node, as far as this manager has seen.
     silent_since: BTreeMap<NodeName, i64>,
 }
@@ -30,6 +32,7 @@ pub(crate) struct Nodes {
 pub(crate) struct Change {
     fresh: bool,
     live: bool,
+    addresses: bool,
 }
 
 impl Nodes {
@@ -38,6 +41,7 @@ impl Nodes {
             all: BTreeMap::new(),
             ids: NodeIds::new(max_nodes),
             parts: HostSubnets::new(host_ranges(subnets)).map_err(Error::ClusterSubnets)?,
+            by_address: BTreeMap::new(),
             silent_since: BTreeMap::new(),
         })
     }
@@ -57,6 +61,23 @@ impl Nodes {
 
     pub(crate) fn exists(&self, name: &NodeName) -> bool {
         self.all.contains_key(name)
+    }
+
+    /// The addresses of nodes themselves.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
+        self.by_address.iter().map(|(address, node)| (*address, node))
+    }
+
+    /// The node that has an address itself.
+    pub(crate) fn at(&self, address: IpAddr) -> Option<&NodeName> {
+        self.by_address.get(&address)
+    }
+
+    fn index_addresses(&mut self) {
+        let of = |node: &Node| {
+            node.addresses.iter().map(|address| (*address, node.name.clone())).collect::<Vec<_>>()
+        };
+        self.by_address = self.all.values().flat_map(of).collect();
     }
 
     /// Nodes of which nothing was heard since then, or for longer.
@@ -104,14 +125,21 @@ impl Nodes {
         if self.all.get(&node.name) == Some(&node) {
             return None;
         }
+        let addresses = node.addresses.clone();
         let before = self.all.insert(node.name.clone(), node);
-        Some(Change { fresh: before.is_none(), live: before.is_none_or(|before| before.live != live) })
+        let moved = before.as_ref().map_or(&[][..], |before| &before.addresses) != addresses;
+        if moved {
+            self.index_addresses();
+        }
+        let live = before.as_ref().is_none_or(|before| before.live != live);
+        Some(Change { fresh: before.is_none(), live, addresses: moved })
     }
 
     /// The node is gone, and its id free. The answer is which nodes have none: the lowest is given out first.
     fn remove(&mut self, name: &NodeName) -> Vec<NodeName> {
         self.all.remove(name);
         self.silent_since.remove(name);
+        self.index_addresses();
         self.ids.release(name);
         self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned().collect()
     }
@@ -157,6 +185,9 @@ impl Manager {
         if change.live {
             self.all_connect_statuses();
         }
+        if change.addresses {
+            self.node_addresses_changed();
+        }
         self.dirty.nodes([name]);
     }
 
@@ -164,6 +195,7 @@ impl Manager {
         self.writes.seen(&node_target(name));
         let without_id = self.nodes.remove(name);
         self.fence_deleted_node(name);
+        self.node_addresses_changed();
         self.dirty.nodes(without_id);
         self.zone_reports.set_live(name, false, self.now_ms);
         self.dirty.reach_node(name);
@@ -172,6 +204,13 @@ impl Manager {
         self.dirty.pods(self.pods.waiting_on(name));
         self.expire_numbers();
         self.short_networks();
+    }
+
+    /// Networks that were refused because of a node, and endpoints at nodes, are looked at again.
+    fn node_addresses_changed(&mut self) {
+        self.dirty.owners(self.owners.refused());
+        self.dirty.nads(self.attachments.refused());
+        self.dirty.endpoint_slices(self.mirrors.by_address());
     }
 
     /// Gives the node an id and writes what follows from it.

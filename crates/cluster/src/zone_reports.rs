@@ -116,7 +116,8 @@ impl ZoneReports {
         away: &BTreeMap<NodeName, Epoch>,
     ) -> Epoch {
         let epoch = |node: &NodeName| Some(self.epoch(node));
-        let (gone, present): (Vec<&NodeName>, Vec<&NodeName>) = nodes.partition(|node| away.contains_key(*node));
+        let (gone, present): (Vec<&NodeName>, Vec<&NodeName>) =
+            nodes.partition(|node| away.contains_key(*node));
         if present.is_empty() {
             return Epoch::cleared(gone.into_iter().map(epoch));
         }

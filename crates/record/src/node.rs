@@ -1,5 +1,7 @@
 //! Nodes: the facts of their annotations, and the texts that roles compare with what they would write.
 
+use std::net::IpAddr;
+
 use causeway_api::annotations::{
     Annotation, ChassisId, EncapIps, GatewayConfig, GatewayMtuSupport, Layer2TopologyVersion, keys,
 };
@@ -24,6 +26,8 @@ pub struct Node {
     pub created: i64,
     /// Whether its kubelet is heard of: the condition `Ready` is not `Unknown`.
     pub live: bool,
+    /// Its own addresses, inside and outside of the cluster.
+    pub addresses: Vec<IpAddr>,
     /// The texts of annotations that a role writes on nodes, for comparing.
     pub published: Texts,
     /// The node's number.
@@ -53,13 +57,20 @@ struct Plain {
     uid: String,
     created: i64,
     live: bool,
+    #[serde(default)]
+    addresses: Vec<IpAddr>,
     published: Texts,
 }
 
 impl From<Plain> for Node {
     fn from(plain: Plain) -> Self {
-        let mut node =
-            Self { uid: plain.uid, created: plain.created, live: plain.live, ..Self::new(plain.name) };
+        let mut node = Self {
+            uid: plain.uid,
+            created: plain.created,
+            live: plain.live,
+            addresses: plain.addresses,
+            ..Self::new(plain.name)
+        };
         plain.published.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
         node
     }
@@ -73,6 +84,7 @@ impl Node {
             uid: String::new(),
             created: 0,
             live: true,
+            addresses: Vec::new(),
             published: Texts::new(),
             id: Ok(None),
             chassis: Ok(None),
@@ -109,6 +121,14 @@ impl Node {
 #[serde(default)]
 pub struct NodeStatus {
     conditions: Vec<NodeCondition>,
+    addresses: Vec<NodeAddress>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct NodeAddress {
+    #[serde(rename = "type")]
+    kind: String,
+    address: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -134,8 +154,11 @@ impl Watched for Node {
     fn trim(object: Self::Object, name: NodeName) -> Self {
         let meta = object.metadata;
         let unknown = |condition: &NodeCondition| condition.kind == "Ready" && condition.status == "Unknown";
-        let live = !object.status.unwrap_or_default().conditions.iter().any(unknown);
-        let mut node = Self { uid: uid(&meta), created: created(&meta), live, ..Self::new(name) };
+        let status = object.status.unwrap_or_default();
+        let live = !status.conditions.iter().any(unknown);
+        let numeric = status.addresses.iter().filter(|one| one.kind.ends_with("IP"));
+        let addresses = numeric.filter_map(|one| one.address.parse().ok()).collect();
+        let mut node = Self { uid: uid(&meta), created: created(&meta), live, addresses, ..Self::new(name) };
         let annotations = meta.annotations.unwrap_or_default();
         annotations.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
         node

@@ -80,8 +80,14 @@ impl Zone {
 
     /// A pod is there, or has changed.
     pub fn apply_pod(&mut self, pod: &record::Pod) -> Changes {
+        let mut changes = self.set_behind(&pod.key, Some(pod));
+        changes.merge(self.apply_ports(pod));
+        changes
+    }
+
+    fn apply_ports(&mut self, pod: &record::Pod) -> Changes {
         let Some(node) = pod.node.as_ref().filter(|_| pod::has_ports(pod)) else {
-            return self.delete_pod(&pod.key);
+            return self.delete_ports(&pod.key);
         };
         // Names become parts of paths; what Kubernetes would refuse as a name is refused here too.
         if ObjectName::new(pod.key.name.as_str()).is_err() {
@@ -131,6 +137,12 @@ impl Zone {
 
     /// A pod is gone.
     pub fn delete_pod(&mut self, key: &ObjectKey) -> Changes {
+        let mut changes = self.set_behind(key, None);
+        changes.merge(self.delete_ports(key));
+        changes
+    }
+
+    fn delete_ports(&mut self, key: &ObjectKey) -> Changes {
         self.report(Subject::Pod(key.clone()), None);
         let mut changes = self.set_pod(key, None, false);
         self.set_local(key, None, &mut changes);
@@ -158,8 +170,15 @@ impl Zone {
     }
 
     fn set_node(&mut self, name: &NodeName, info: Option<NodeInfo>) -> Changes {
+        let addresses =
+            |zone: &Self| zone.nodes.get(name).map(|node| node.addresses.clone()).unwrap_or_default();
+        let before = addresses(self);
         let mut concerned = self.nodes.set(name, info);
         let mut changes = Changes::default();
+        let after = addresses(self);
+        if before != after {
+            self.nodes_moved(&[before, after].concat(), &mut changes);
+        }
         // Another node that claims this node's id, chassis or address changes nothing for this node.
         concerned.remove(&self.config.node);
         for node in &concerned {

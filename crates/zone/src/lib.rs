@@ -4,6 +4,7 @@
 //! layer2 networks, which have a port in every zone. Never reads the world and never writes to it; what rows follow is
 //! `causeway-plan`'s. Work of an event grows with what it touches, not with how many networks or pods there are.
 
+mod behind;
 mod change;
 mod connect;
 mod connects;
@@ -43,6 +44,7 @@ pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort
 pub use services::Serving;
 pub use usage::{Render, Use};
 
+use self::behind::Behind;
 use self::connects::Connects;
 use self::nad::Nads;
 use self::network::Spec;
@@ -148,6 +150,7 @@ pub struct Zone {
     nads: Nads,
     networks: Networks,
     pods: Pods,
+    behind: Behind,
     /// The pods of this node, whether they have addresses or not.
     locals: BTreeMap<ObjectKey, Local>,
     usage: Usage,
@@ -171,6 +174,7 @@ impl Zone {
             nads: Nads::default(),
             networks,
             pods: Pods::default(),
+            behind: Behind::default(),
             locals: BTreeMap::new(),
             usage,
             connects: Connects::default(),

@@ -22,6 +22,8 @@ pub struct NodeInfo {
     pub chassis: Fact<String>,
     /// Addresses of its tunnel end points.
     pub encaps: Fact<Vec<IpAddr>>,
+    /// Its own addresses, inside and outside of the cluster.
+    pub addresses: Vec<IpAddr>,
     /// Which layer2 topology it has.
     pub layer2: Fact<Layer2TopologyVersion>,
     /// How traffic leaves it; known of this zone's own node only.
@@ -57,6 +59,7 @@ impl NodeInfo {
             id: node.id.clone(),
             chassis: node.chassis.clone().map(|id| id.map(|id| id.as_str().to_owned())),
             encaps: encaps.map(|ips| ips.map(|ips| ips.0).filter(|ips| !ips.is_empty())),
+            addresses: node.addresses.clone(),
             layer2: node.layer2.clone(),
             gateway: if is_here { gateway(&node.gateway) } else { Ok(None) },
             gateway_mtu: node

@@ -20,8 +20,7 @@ pub use node::{
 pub use open_ports::{MOST_OPEN_PORTS, OpenPort, OpenPorts, Protocol};
 pub use pod::{Attachment, PodNetwork, PodNetworks, PodRole, PodRoute};
 pub use request::{
-    DefaultNetworkRequest, MOST_NETWORKS, NetworkSelection, RequestedIp, RequestedNetworks,
-    RequestedPrimary,
+    DefaultNetworkRequest, MOST_NETWORKS, NetworkSelection, RequestedIp, RequestedNetworks, RequestedPrimary,
 };
 pub use simple::{PerFamily, TunnelKeys};
 

@@ -86,9 +86,12 @@ impl Entry {
             "sctp" => (Protocol::Sctp, true),
             "icmp" => (Protocol::Icmp, false),
             "icmpv6" => (Protocol::Icmpv6, false),
-            _ => return Err(format!("protocol {} is none of tcp, udp, sctp, icmp, icmpv6", shown(&protocol))),
+            _ => {
+                return Err(format!("protocol {} is none of tcp, udp, sctp, icmp, icmpv6", shown(&protocol)));
+            }
         };
-        let number = |text: &str| text.parse::<u16>().map_err(|_| format!("port {} is no port number", shown(text)));
+        let number =
+            |text: &str| text.parse::<u16>().map_err(|_| format!("port {} is no port number", shown(text)));
         match self.port.as_deref().map(number).transpose()? {
             Some(0) => Err("port 0 does not exist".into()),
             Some(port) if !has_ports => Err(format!("port {port} makes no sense for ICMP")),
@@ -133,9 +136,10 @@ fn block_list(text: &str) -> Result<BTreeSet<OpenPort>> {
             }
             None => content,
         };
-        let (_, entry) = open.as_mut().filter(|(start, _)| indent >= *start).ok_or_else(|| {
-            at("this is no list of ports such as \"- {protocol: tcp, port: 80}\"".into())
-        })?;
+        let (_, entry) = open
+            .as_mut()
+            .filter(|(start, _)| indent >= *start)
+            .ok_or_else(|| at("this is no list of ports such as \"- {protocol: tcp, port: 80}\"".into()))?;
         fields(entry, field).map_err(at)?;
     }
     if let Some((_, entry)) = open {
@@ -203,7 +207,11 @@ impl<'a> Flow<'a> {
     }
 
     fn expect(&mut self, mark: char) -> Result<()> {
-        if self.takes(mark) { Ok(()) } else { Err(format!("{mark:?} is missing before {}", shown(self.rest))) }
+        if self.takes(mark) {
+            Ok(())
+        } else {
+            Err(format!("{mark:?} is missing before {}", shown(self.rest)))
+        }
     }
 
     fn end(&mut self) -> Result<()> {

@@ -52,6 +52,16 @@ pub enum RequestedIp {
     Address(IpAddr),
 }
 
+impl RequestedIp {
+    /// The address itself.
+    pub fn address(&self) -> IpAddr {
+        match self {
+            Self::Net(net) => net.addr(),
+            Self::Address(address) => *address,
+        }
+    }
+}
+
 impl Annotation for RequestedNetworks {
     const KEY: &'static str = keys::NETWORKS;
 

@@ -113,14 +113,15 @@ impl Attachments {
         }
     }
 
+    /// Attachments that are ours and no network.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = ObjectKey> {
+        let refused = self.all.iter().filter(|(_, nad)| matches!(nad.verdict, Verdict::Refused(_)));
+        refused.map(|(key, _)| key.clone())
+    }
+
     /// Whether the attachment is a second primary network of its namespace.
     pub(crate) fn is_second(&self, key: &ObjectKey) -> bool {
         matches!(self.verdict(key), Some(Verdict::Second(_)))
-    }
-
-    /// Whether a custom resource of ours is said to control it.
-    pub(crate) fn is_controlled(&self, key: &ObjectKey) -> bool {
-        self.get(key).is_some_and(|nad| controlled_by(nad).is_some())
     }
 
     fn of(&self, namespace: &NamespaceName) -> impl Iterator<Item = &State> {
@@ -192,6 +193,7 @@ impl Attachments {
         let place = match &verdict {
             Verdict::Accepted(_) if is_primary => Place::Accepted,
             Verdict::Second(_) => Place::Second,
+            Verdict::Refused(_) if nad.record.wants_primary() => Place::Second,
             _ => Place::None,
         };
         nad.verdict = verdict;
@@ -388,6 +390,8 @@ impl Manager {
             self.unregister(network);
             self.release_numbers(network);
             self.pods.forget_holds(key);
+            // Whoever was refused because of the network as it was is judged again.
+            self.dirty.nads(self.attachments.naming(network).cloned());
         }
     }
 
@@ -402,7 +406,7 @@ impl Manager {
         }
     }
 
-    fn tell_nad(&mut self, key: &ObjectKey, trouble: &Trouble) {
+    pub(super) fn tell_nad(&mut self, key: &ObjectKey, trouble: &Trouble) {
         if let Some(regarding) = self.attachments.tell(key, trouble) {
             let message = format!("Failed to parse network config: {}", trouble.message);
             self.writes.warn(regarding, INVALID_CONFIG, message);

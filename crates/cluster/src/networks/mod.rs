@@ -196,6 +196,7 @@ impl Manager {
         if self.networks.get(&name).is_some() {
             if let Some(id) = self.networks.change(intent, parts) {
                 self.dirty.pods(self.pods.waiting_for_network(id));
+                self.dirty.endpoint_slices(self.mirrors.by_address());
             }
             return Ok(());
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use causeway_api::annotations::keys;
 use causeway_api::crd::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
-use causeway_api::intent::{Network, changes};
+use causeway_api::intent::{Network, PodSubnet, changes};
 use causeway_api::nad::{self, Attachment, Standing};
 use causeway_record::{Action, Nad, ObjectKey, Part, Priority, Texts};
 use causeway_types::NamespaceName;
@@ -82,6 +82,7 @@ impl Manager {
         }
         let wanted = canonical(&network, &self.config.cluster)?;
         self.keep_running(key);
+        self.check_underlay(&wanted)?;
         if let Some(state) = self.networks.get(&network.name) {
             let problems = changes(state.intent(), &wanted);
             if !problems.is_empty() {
@@ -94,6 +95,15 @@ impl Manager {
             self.register_owned(wanted, key)?;
         }
         Ok(network)
+    }
+
+    /// Subnets that are new must not have addresses of nodes; what runs goes on running.
+    pub(crate) fn check_underlay(&self, wanted: &Network) -> Result<(), Trouble> {
+        let known = self.networks.get(&wanted.name).map(|state| &state.intent().subnets);
+        let is_new = |subnet: &&PodSubnet| known.is_none_or(|known| !known.contains(subnet));
+        let fresh =
+            Network { subnets: wanted.subnets.iter().filter(is_new).copied().collect(), ..wanted.clone() };
+        fresh.underlay_overlap(self.nodes.addresses()).map_or(Ok(()), |problem| Err(problem.into()))
     }
 
     fn register_owned(&mut self, intent: Network, key: &OwnerKey) -> Result<(), Trouble> {

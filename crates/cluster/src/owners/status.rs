@@ -32,7 +32,9 @@ impl Manager {
         let base = owner.sent.as_ref().map_or(&owner.object.status, |(sent, _)| sent);
         let observed = self.observed();
         let findings = observed.findings(key, owner);
-        let allocation = findings.last().filter(|finding| !finding.status).cloned();
+        let said_elsewhere =
+            refused(owner, &observed.active(key, observed.networks.get(&key.network()))).is_some();
+        let allocation = findings.last().filter(|finding| !finding.status && !said_elsewhere).cloned();
         let wanted = observed.status(key, owner, base, &findings);
         if wanted == *base {
             return;
@@ -138,7 +140,7 @@ impl Observed<'_> {
         vec![
             created(key, owner, &active, &missing),
             self.network_ready(key, owner, &missing),
-            self.allocated(network),
+            refused(owner, &active).unwrap_or_else(|| self.allocated(network)),
         ]
     }
 
@@ -190,6 +192,14 @@ impl Observed<'_> {
         let message = "Network allocation succeeded for all synced nodes.";
         finding(NETWORK_ALLOCATION_SUCCEEDED, true, "NetworkAllocationSucceeded", message.into())
     }
+}
+
+/// A network that is refused everywhere is allocated nowhere.
+fn refused(owner: &Owner, active: &BTreeSet<NamespaceName>) -> Option<Finding> {
+    let report = &owner.report;
+    let trouble = report.network.as_ref().or_else(|| report.namespaces.values().next())?;
+    let nowhere = active.is_empty() && !owner.object.deleting;
+    nowhere.then(|| finding(NETWORK_ALLOCATION_SUCCEEDED, false, trouble.reason, trouble.message.clone()))
 }
 
 /// NetworkCreated, with the reasons that tools wait for.

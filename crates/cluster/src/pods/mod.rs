@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use causeway_alloc::{ANNOTATION_LIMIT, AddressOwner};
-use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole};
+use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole, RequestedIp};
 use causeway_record::{Action, Kind, ObjectKey, Part, Pod, Priority, Regarding, Target};
 use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
 use ipnet::IpNet;
@@ -78,6 +78,13 @@ impl PodState {
         named.chain(self.holds.keys()).filter(|_| !self.record.finished).filter_map(nad_of).collect()
     }
 
+    /// The addresses that the pod asks for, wherever.
+    fn asked_addresses(&self) -> Vec<IpAddr> {
+        let primary = self.record.default_network.iter().flatten().map(|request| &request.0);
+        let others = self.record.requested.iter().flatten().flat_map(|requested| &requested.0);
+        primary.chain(others).flat_map(|selection| &selection.ips).map(RequestedIp::address).collect()
+    }
+
     fn regarding(&self) -> Regarding {
         let key = &self.record.key;
         Regarding {
@@ -106,6 +113,15 @@ pub(crate) struct PodAddresses<'a> {
     pub(crate) pod: &'a Pod,
     /// Its attachment to its primary network, and its addresses there.
     pub(crate) primary: Option<(&'a ObjectKey, &'a [IpAddr])>,
+}
+
+impl PodAddresses<'_> {
+    /// Whether the pod has an address on the default network.
+    pub(crate) fn has_by_default(&self, address: IpAddr) -> bool {
+        let networks = self.pod.networks.iter().flatten();
+        let entry = networks.filter_map(|networks| networks.0.get(&Attachment::Default)).next();
+        entry.is_some_and(|entry| entry.ip_addresses.iter().any(|net| net.addr() == address))
+    }
 }
 
 impl Pods {
@@ -246,11 +262,13 @@ impl Pods {
         Some(wait)
     }
 
-    /// As many as there are places: many may wait.
+    /// As many as there are places, for many may wait. Who waits for an address that is still somebody else's takes nobody's
+    /// place.
     fn next_for(&mut self, key: PoolKey) -> Vec<ObjectKey> {
-        let free = self.pools.get_mut(key).map_or(0, |pool| pool.free());
-        let pods = self.waiting.get(&Wait::Pool(key)).into_iter().flatten().take(free);
-        pods.map(|(_, pod)| pod.clone()).collect()
+        let Some(pool) = self.pools.get(key) else { return Vec::new() };
+        let asks = |pod: &ObjectKey| self.all.get(pod).map(PodState::asked_addresses).unwrap_or_default();
+        let waiting = self.waiting.get(&Wait::Pool(key)).into_iter().flatten().map(|(_, pod)| pod);
+        waiting.filter(|pod| pool.may_serve(&asks(pod))).take(pool.free()).cloned().collect()
     }
 
     /// All pods, the oldest first.
@@ -376,6 +394,7 @@ impl Manager {
         let current = current
             .map_err(|error| Refusal::told(Trouble::new("InvalidAnnotation", error), None))?
             .unwrap_or_default();
+        let mut conflict = Ok(());
         for (attachment, entry) in &current.0 {
             if self.pods.all.get(key).is_some_and(|state| state.holds.contains_key(attachment)) {
                 continue;
@@ -390,9 +409,10 @@ impl Manager {
             // By the address, not by the node: a node that is gone, or came back with another id, changes nothing.
             let Some(id) = self.place_of(network.as_ref(), entry) else { continue };
             let Ok(pool_key) = self.pool_at(network.as_ref(), id) else { continue };
-            self.adopt_entry(key, attachment, entry, pool_key)?;
+            // One address that is somebody else's leaves the others the pod's own.
+            conflict = conflict.and(self.adopt_entry(key, attachment, entry, pool_key));
         }
-        Ok(current)
+        conflict.map(|()| current)
     }
 
     fn adopt_entry(
@@ -506,8 +526,8 @@ impl Manager {
     }
 
     fn offer(&self) -> Offer<'_> {
-        let Self { config, namespaces, attachments, networks, .. } = self;
-        Offer { config, namespaces, attachments, networks }
+        let Self { config, namespaces, attachments, networks, owners, .. } = self;
+        Offer { config, namespaces, attachments, networks, owners }
     }
 
     fn give(&mut self, key: &ObjectKey, wanted: &Wanted, node: &NodeName) -> Result<PodNetwork, Refusal> {

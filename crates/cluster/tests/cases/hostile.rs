@@ -12,7 +12,7 @@ use crate::world::{World, dual, event, ipv4};
 /// So much dearer than parsing its bytes may an event be, all that follows from it included.
 const FACTOR: u32 = 100;
 /// What any event may cost.
-const BASE: Duration = Duration::from_millis(60);
+const BASE: Duration = Duration::from_millis(150);
 
 fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
@@ -79,11 +79,9 @@ fn hostile(field: usize, count: usize, alike: bool) -> Value {
             pod("big", networks, format!("[{list}]"))
         }
         3 => pod("big", networks, format!(r#"[{{"name":"own","ips":[{ips}]}}]"#)),
-        4 => pod(
-            "big",
-            "v1.multus-cni.io/default-network",
-            format!(r#"[{{"name":"default","ips":[{ips}]}}]"#),
-        ),
+        4 => {
+            pod("big", "v1.multus-cni.io/default-network", format!(r#"[{{"name":"default","ips":[{ips}]}}]"#))
+        }
         5 => pod("big", "k8s.ovn.org/requested-primary-udn", "x".repeat(count)),
         6 => {
             let list = joined(count, |item| format!("{{protocol: tcp, port: {}}}", number(item) % 65535 + 1));
@@ -98,16 +96,25 @@ fn hostile(field: usize, count: usize, alike: bool) -> Value {
         8 => nad("subnets", joined(count, |item| format!("{}/32", address(number(item)))), "layer3"),
         9 => nad("excludeSubnets", joined(count, |item| format!("{}/32", address(number(item)))), "layer2"),
         10 => nad("reservedSubnets", joined(count, |item| format!("{}/32", address(number(item)))), "layer2"),
-        11 => nad("infrastructureSubnets", joined(count, |item| format!("{}/32", address(number(item)))), "layer2"),
+        11 => nad(
+            "infrastructureSubnets",
+            joined(count, |item| format!("{}/32", address(number(item)))),
+            "layer2",
+        ),
         12 => nad("defaultGatewayIPs", joined(count, |item| address(number(item))), "layer2"),
         13 => {
-            let subnet = |item| json!({"cidr": format!("{}/30", address(number(item) * 4)), "hostSubnet": 31});
+            let subnet =
+                |item| json!({"cidr": format!("{}/30", address(number(item) * 4)), "hostSubnet": 31});
             udn(&(0..count).map(subnet).collect::<Vec<_>>(), &[])
         }
-        14 => udn(&[], &(0..count.max(1)).map(|item| format!("{}/32", address(number(item)))).collect::<Vec<_>>()),
+        14 => udn(
+            &[],
+            &(0..count.max(1)).map(|item| format!("{}/32", address(number(item)))).collect::<Vec<_>>(),
+        ),
         15 => {
             let endpoint = |item| {
-                let reference = json!({"kind": "Pod", "name": format!("p{}", number(item)), "namespace": "mallory"});
+                let reference =
+                    json!({"kind": "Pod", "name": format!("p{}", number(item)), "namespace": "mallory"});
                 json!({"addresses": [address(number(item))], "targetRef": reference})
             };
             slice((0..count).map(endpoint).collect(), vec![json!({"name": "http", "port": 80})])
@@ -177,10 +184,14 @@ fn many_objects_cost_no_more_than_the_first() {
                "subnets": "10.9.0.0/16"})
     };
     let of = |item: usize, kind: usize| match kind {
-        0 => json!({"kind": "NetworkAttachmentDefinition", "metadata": {"namespace": "many", "name": format!("n{item}")},
-                    "spec": {"config": primary(item).to_string()}}),
-        1 => json!({"kind": "UserDefinedNetwork", "metadata": {"namespace": "many", "name": format!("u{item}")},
-                    "spec": {"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.9.0.0/16"]}}}),
+        0 => {
+            json!({"kind": "NetworkAttachmentDefinition", "metadata": {"namespace": "many", "name": format!("n{item}")},
+                    "spec": {"config": primary(item).to_string()}})
+        }
+        1 => {
+            json!({"kind": "UserDefinedNetwork", "metadata": {"namespace": "many", "name": format!("u{item}")},
+                    "spec": {"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.9.0.0/16"]}}})
+        }
         _ => json!({"kind": "Pod", "metadata": {"namespace": "many", "name": format!("p{item}")},
                     "spec": {"nodeName": "n1"}}),
     };

@@ -254,7 +254,10 @@ fn a_deleted_node_is_waited_for_until_nobody_listens_to_it() {
 }
 
 fn second(world: &mut World, path: &str) {
-    world.udn(path, json!({"topology": "Layer2", "layer2": {"role": "Secondary", "ipam": {"mode": "Disabled"}}}));
+    world.udn(
+        path,
+        json!({"topology": "Layer2", "layer2": {"role": "Secondary", "ipam": {"mode": "Disabled"}}}),
+    );
 }
 
 /// Twenty networks a minute: the next one waits and is told why, and nobody else waits with it.
@@ -269,7 +272,8 @@ fn new_networks_of_a_namespace_come_one_after_the_other() {
         world.udn_condition("mallory/n20", "NetworkReady"),
         "False/TooManyNewNetworks namespace mallory has got 20 new networks within a minute: the next one follows in a few seconds"
     );
-    let hand = json!({"type": "ovn-k8s-cni-overlay", "name": "hand", "topology": "layer2", "role": "secondary"});
+    let hand =
+        json!({"type": "ovn-k8s-cni-overlay", "name": "hand", "topology": "layer2", "role": "secondary"});
     world.nad("mallory/hand", &hand.to_string());
     assert_eq!(id(&world, "mallory/hand"), Value::Null);
     second(&mut world, "other/net");

@@ -98,7 +98,8 @@ pub(super) fn cleared(record: &Reuse, in_use: &InUse) -> i64 {
         held.filter(in_use).map(|(.., epoch)| epoch)
     });
     let heard = record.away.iter().filter(|(node, _)| in_use.tunnels.contains(*node));
-    let held = networks.chain(keys).map(|(_, epoch)| epoch).chain(places).chain(heard.map(|(_, epoch)| epoch));
+    let held =
+        networks.chain(keys).map(|(_, epoch)| epoch).chain(places).chain(heard.map(|(_, epoch)| epoch));
     let first = held.map(|epoch| epoch.0.saturating_sub(1)).min();
     i64::try_from(first.unwrap_or(record.epoch.0)).unwrap_or(i64::MAX)
 }
