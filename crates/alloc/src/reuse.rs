@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use causeway_types::ConnectName;
+use causeway_types::{ConnectName, NamespaceName, NodeName};
 use serde::{Deserialize, Serialize};
 
 use crate::{ConnectRecord, Epoch, IdRecord};
@@ -21,6 +21,12 @@ pub struct Reuse {
     /// Blocks and slices of connections.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub connects: BTreeMap<ConnectName, ConnectRecord>,
+    /// Nodes that are away, and the epoch from which on no zone may listen to them: freed numbers no longer wait for them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub away: BTreeMap<NodeName, Epoch>,
+    /// The namespaces that freed network ids are counted for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub payers: BTreeMap<u32, NamespaceName>,
 }
 
 impl Epoch {
@@ -59,9 +65,11 @@ mod tests {
                 ConnectName::new("c").unwrap(),
                 ConnectRecord { quarantined: vec![(0, None, Epoch(2)), (1, Some(4), Epoch(3))] },
             )]),
+            away: BTreeMap::from([("n3".parse().unwrap(), Epoch(3))]),
+            payers: BTreeMap::from([(7, "blue".parse().unwrap())]),
         };
         let text = serde_json::to_string(&record).unwrap();
-        let expected = r#"{"epoch":3,"networkIds":{"cursor":8,"quarantined":{"7":2}},"tunnelKeys":{"cursor":16715780},"connects":{"c":[[0,null,2],[1,4,3]]}}"#;
+        let expected = r#"{"epoch":3,"networkIds":{"cursor":8,"quarantined":{"7":2}},"tunnelKeys":{"cursor":16715780},"connects":{"c":[[0,null,2],[1,4,3]]},"away":{"n3":3},"payers":{"7":"blue"}}"#;
         assert_eq!(text, expected);
         assert_eq!(serde_json::from_str::<Reuse>(&text).unwrap(), record);
         assert_eq!(serde_json::from_str::<Reuse>("{}").unwrap(), Reuse::default());

@@ -147,6 +147,45 @@ fn open_ports_are_yaml() {
     assert!(problem::<OpenPorts>("- {protocol: tcp, port: 0}").contains("port 0 does not exist"));
 }
 
+/// Block style, flow style and JSON say the same; order and repetitions say nothing.
+#[test]
+fn open_ports_are_written_in_several_ways() {
+    let expected = OpenPorts::parse(r#"[{"protocol":"tcp","port":80},{"protocol":"icmp"}]"#).unwrap();
+    for text in [
+        "- protocol: icmp\n- port: 80\n  protocol: tcp\n",
+        "---\n# both\n- protocol: icmp # no port\n- protocol: 'TCP'\n  port: 80\n\n- {protocol: tcp, port: 80}\n",
+        "  -\n    protocol: icmp\n  - {port: 80, protocol: \"tcp\",}\n",
+        "[{protocol: tcp, port: 80}, {protocol: ICMP}, {protocol: icmp},]",
+    ] {
+        assert_eq!(OpenPorts::parse(text), Ok(expected.clone()), "{text}");
+    }
+    assert_eq!(OpenPorts::parse("[]").unwrap(), OpenPorts::parse("").unwrap());
+}
+
+/// What is wrong is named, in few words; what only a whole YAML library would read is refused.
+#[test]
+fn open_ports_that_cannot_be_read_are_named() {
+    for (text, expected) in [
+        ("- protocol: quic\n  port: 1", "protocol \"quic\" is none of tcp, udp, sctp, icmp, icmpv6"),
+        ("- protocol: tcp\n  port: 70000", "port \"70000\" is no port number"),
+        ("- protocol: tcp\n  prot: 7", "line 2: \"prot\" is neither protocol nor port"),
+        ("- protocol: tcp\n  protocol: udp", "line 2: protocol is written twice"),
+        ("protocol: tcp", "line 1: this is no list of ports"),
+        ("- &a {protocol: tcp, port: 1}\n- *a", "line 1:"),
+        ("- !!str x", "line 1:"),
+        ("[{protocol: tcp, port: 1}", "']' is missing"),
+        ("[{protocol: tcp, port: 1}] x", "\"x\" is too much"),
+    ] {
+        let problem = problem::<OpenPorts>(text);
+        assert!(problem.contains(expected) && problem.len() < 200, "{text}: {problem}");
+    }
+    let port = |number: usize| format!("- {{protocol: tcp, port: {number}}}\n");
+    let most: String = (1..=64).chain(1..=64).map(port).collect();
+    assert_eq!(OpenPorts::parse(&most).unwrap().0.len(), 64);
+    let more = (1..=65).map(port).collect::<String>();
+    assert!(problem::<OpenPorts>(&more).contains("there are more than 64 ports: write fewer"));
+}
+
 /// udn-cases F007, H038, cnc-cases M08.
 #[test]
 fn what_is_wrong_is_named() {

@@ -195,8 +195,7 @@ fn networks_keep_clear_of_the_cluster() {
     );
 }
 
-/// udn-cases C026: a Secondary network has no join subnet. A localnet network is somebody else's, and what is
-/// excluded as a whole is in nobody's way.
+/// udn-cases C026: a Secondary network has no join subnet. A localnet network is somebody else's.
 #[test]
 fn overlaps_that_do_not_matter_are_accepted() {
     let cluster = cluster();
@@ -205,11 +204,67 @@ fn overlaps_that_do_not_matter_are_accepted() {
     let localnet = cudn(json!({"namespaceSelector": {}, "network": {"topology": "Localnet", "localnet":
         {"role": "Secondary", "physicalNetworkName": "p", "subnets": ["10.96.0.0/24"]}}}));
     assert_eq!(localnet.problems(&cluster), []);
-    let excluded =
-        layer2(json!({"role": "Secondary", "subnets": ["10.96.0.0/24"], "excludeSubnets": ["10.96.0.0/24"]}));
-    assert_eq!(excluded.overlap(&cluster), None);
     let moved = layer2(json!({"role": "Primary", "subnets": ["100.88.0.0/16"]}));
     assert_eq!(moved.problems(&cluster), []);
+}
+
+/// A subnet that nothing is given out of is the network's all the same.
+#[test]
+fn what_is_excluded_still_overlaps() {
+    let excluded =
+        layer2(json!({"role": "Secondary", "subnets": ["10.96.0.0/24"], "excludeSubnets": ["10.96.0.0/24"]}));
+    let found = excluded.overlap(&cluster()).unwrap();
+    assert_eq!(
+        found.message,
+        "user defined subnet \"10.96.0.0/24\" overlaps service subnet \"10.96.0.0/16\""
+    );
+}
+
+/// Addresses with a meaning of their own, and those of nodes, are no pod's.
+#[test]
+fn special_addresses_are_refused_with_words() {
+    for subnet in [
+        "127.0.0.0/16",
+        "224.0.0.0/8",
+        "240.1.0.0/16",
+        "169.254.192.0/20",
+        "0.0.0.0/4",
+        "255.255.0.0/16",
+        "ff00::/16",
+        "fe80::/64",
+        "::/64",
+        "febf::/64",
+    ] {
+        let problems = layer2(json!({"role": "Primary", "subnets": [subnet]})).problems(&cluster());
+        let told = problems
+            .iter()
+            .any(|problem| problem.message.contains("pods cannot have them, use another subnet"));
+        assert!(told, "{subnet}: {problems:?}");
+    }
+    let plain =
+        layer3(json!({"role": "Primary", "subnets": [{"cidr": "192.0.0.0/16"}, {"cidr": "2001:db8::/48"}]}));
+    assert_eq!(plain.problems(&cluster()), []);
+    let at = |address: &str| plain.underlay_overlap([(address.parse().unwrap(), &"n1")].into_iter());
+    assert_eq!(at("192.1.0.1"), None);
+    assert_eq!(
+        at("192.0.4.1").unwrap().message,
+        "subnet 192.0.0.0/16 has the address 192.0.4.1 of node n1 itself: use another subnet"
+    );
+    assert!(at("2001:db8::7").is_some());
+}
+
+#[test]
+fn sixteen_subnets_are_enough() {
+    let subnets = |count: usize| -> Vec<Value> {
+        (0..count).map(|number| json!({"cidr": format!("10.{}.0.0/16", 100 + number)})).collect()
+    };
+    let network = |count| layer3(json!({"role": "Primary", "subnets": subnets(count)}));
+    assert_eq!(network(16).problems(&cluster()), []);
+    let problems = network(17).problems(&cluster());
+    assert!(
+        problems[0].message.contains("17 subnets") && problems[0].message.contains("16 at most"),
+        "{problems:?}"
+    );
 }
 
 /// udn-cases J002, J026.

@@ -155,23 +155,28 @@ fn rendered(
 /// udn-cases C013, C014 and the object around the configuration.
 #[test]
 fn the_object_carries_labels_annotations_owner_and_finalizer() {
-    let mut nad = rendered(&[("foo", "1"), ("k8s.ovn.org/bar", "2")], None);
+    let mut nad = rendered(
+        &[("description", "1"), ("k8s.ovn.org/bar", "2"), ("k8s.v1.cni.cncf.io/resourceName", "theirs")],
+        None,
+    );
     let metadata = serde_json::to_value(&nad.metadata).unwrap();
     assert_eq!(
         metadata,
         json!({
             "name": "db", "namespace": "demo",
             "labels": {"k8s.ovn.org/user-defined-network": "", "tier": "backend"},
-            "annotations": {"foo": "1"},
+            "annotations": {"description": "1"},
             "finalizers": ["k8s.ovn.org/user-defined-network-protection"],
             "ownerReferences": [{"apiVersion": "k8s.ovn.org/v1", "kind": "UserDefinedNetwork", "name": "db", "uid": "u1",
                                  "controller": true, "blockOwnerDeletion": true}],
         })
     );
     nad.metadata.annotations.get_or_insert_default().insert(keys::NETWORK_ID.into(), "7".into());
-    let again = rendered(&[("foo", "2")], Some(&nad));
-    let expected =
-        BTreeMap::from([("foo".to_owned(), "2".to_owned()), (keys::NETWORK_ID.to_owned(), "7".to_owned())]);
+    let again = rendered(&[("description", "2")], Some(&nad));
+    let expected = BTreeMap::from([
+        ("description".to_owned(), "2".to_owned()),
+        (keys::NETWORK_ID.to_owned(), "7".to_owned()),
+    ]);
     assert_eq!(again.metadata.annotations, Some(expected));
 }
 

@@ -103,6 +103,7 @@ fn policies_roles_columns_and_documentation_work() {
     a_zone_report_has_one_writer(&user);
     a_mirror_has_one_writer(&user);
     a_network_policy_is_accepted_with_a_warning(&user);
+    a_rendered_attachment_has_one_writer(&user);
     tenants_have_networks_and_nothing_wider(&user);
     our_own_roles_have_what_they_need_and_no_more(&user);
     a_node_has_what_it_needs_and_no_more(&user);
@@ -395,6 +396,33 @@ fn a_mirror_has_one_writer(admin: &User) {
     admin.run(&["delete", "endpointslice", "mirror", "own", "-n", NAMESPACE]).text();
 }
 
+fn nad(name: &str, owners: Value) -> Value {
+    json!({"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+           "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": owners}, "spec": {"config": "{}"}})
+}
+
+/// What is rendered is the cluster manager's, and what has a number stays what it is.
+fn a_rendered_attachment_has_one_writer(admin: &User) {
+    let manager = admin.cluster_manager();
+    let owner = json!([{"apiVersion": "k8s.ovn.org/v1", "kind": "UserDefinedNetwork", "name": "net", "uid": "u", "controller": true}]);
+    let config = |text: &str| json!({"spec": {"config": text}});
+    manager.create(&nad("rendered", owner)).text();
+    let rendered = ["network-attachment-definition/rendered", "-n", NAMESPACE];
+    let refused = "this NetworkAttachmentDefinition is rendered";
+    admin.patch(&rendered, &config("{ }")).refused(refused);
+    admin.patch(&rendered, &annotation("mine", "1")).refused(refused);
+    admin.patch(&rendered, &json!({"metadata": {"labels": {"mine": "1"}}})).refused(refused);
+    admin.patch(&rendered, &json!({"metadata": {"ownerReferences": null}})).refused(refused);
+    admin.patch(&rendered, &json!({"metadata": {"finalizers": ["a/b"]}})).refused(refused);
+    manager.patch(&rendered, &config("{ }")).text();
+    admin.create(&nad("own", Value::Null)).text();
+    let own = ["network-attachment-definition/own", "-n", NAMESPACE];
+    admin.patch(&own, &config("{ }")).text();
+    manager.patch(&own, &annotation(keys::NETWORK_ID, "7")).text();
+    admin.patch(&own, &config("{  }")).refused("is a network with a number");
+    admin.patch(&own, &annotation("mine", "1")).text();
+}
+
 /// The controller manager fills the aggregated roles; here their rules are put together as it would do it.
 /// It is kept, and whoever writes it is told that nobody enforces it.
 fn a_network_policy_is_accepted_with_a_warning(admin: &User) {
@@ -637,7 +665,7 @@ fn no_policy_can_be_taken_away(admin: &User) {
         user.patch(&[what, &["--dry-run=server"]].concat(), &patch)
     };
     let node = ["node/n1", "--subresource=status"];
-    let attempts: [(&str, &dyn Fn() -> Answer); 8] = [
+    let attempts: [(&str, &dyn Fn() -> Answer); 9] = [
         ("causeway-namespace-label", &|| {
             let labels = json!({"metadata": {"labels": {keys::PRIMARY_NETWORK_LABEL: ""}}});
             dry(admin, &["namespace/without"], labels)
@@ -662,6 +690,10 @@ fn no_policy_can_be_taken_away(admin: &User) {
         ("causeway-mirrors", &|| {
             let forged = slice("forged", json!({}), json!({keys::MIRROR_NETWORK: "red_net"}));
             admin.run_with(&["create", "--dry-run=server", "-f", "-"], &forged.to_string())
+        }),
+        ("causeway-attachments", &|| {
+            let rendered = ["network-attachment-definition/rendered", "-n", NAMESPACE];
+            dry(admin, &rendered, json!({"spec": {"config": "{   }"}}))
         }),
     ];
     let names: Vec<&str> = attempts.iter().map(|(name, _)| *name).collect();

@@ -30,6 +30,10 @@ pub struct Flags {
     /// (compact); existing connections move without losing traffic
     #[arg(long, env = "CAUSEWAY_CONNECT_TOPOLOGY", value_name = "TOPOLOGY", default_value = "transit", value_parser = connect_topology)]
     connect_topology: ConnectTopology,
+    /// After so many seconds without a sign of life of a node, freed numbers are used again without its consent; others listen
+    /// to it again when it has cleared them
+    #[arg(long, env = "CAUSEWAY_FENCE_NODE_AFTER", value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(30..))]
+    fence_node_after: u32,
     /// Accepted for compatibility: host subnets are derived, and nodes decide what they render
     #[arg(long, env = "CAUSEWAY_ENABLE_DYNAMIC_UDN_ALLOCATION", value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_dynamic_udn_allocation: bool,
@@ -61,6 +65,7 @@ impl Flags {
             default_subnets: self.cluster.cluster_subnets.clone(),
             max_nodes: self.cluster.max_nodes,
             namespace: self.cluster.namespace.clone(),
+            fence_after_ms: i64::from(self.fence_node_after) * 1000,
             connect_topology: self.connect_topology,
             features: Features {
                 multi_network: self.enable_multi_network,

@@ -61,7 +61,7 @@ struct Entry {
     uid: String,
     created: i64,
     /// Addresses by its kubelet's account.
-    internal: Vec<IpAddr>,
+    own: Vec<IpAddr>,
     /// What it says; or why that cannot be read, and then it keeps what it has.
     claim: Result<Place, String>,
     /// What it has.
@@ -78,7 +78,7 @@ impl Entry {
         Self {
             uid: node.uid.clone(),
             created: node.created,
-            internal: node.internal.clone(),
+            own: node.addresses.clone(),
             claim: claim(node),
             granted: written.clone(),
             written,
@@ -125,7 +125,7 @@ pub(crate) struct Claims {
     holders: Index,
     claimants: Index,
     /// Whose kubelet names an address.
-    internals: Index,
+    owners: Index,
     /// Ranges that the cluster uses inside of its networks.
     inner: Vec<Cidr>,
 }
@@ -280,9 +280,9 @@ impl Claims {
         if let Some(range) = self.inner.iter().find(|range| range.contains_address(address)) {
             return Some(format!("tunnel address {address} is in {range}, which the cluster's networks use"));
         }
-        let other = others(&self.internals, &Thing::Address(address), name).next()?;
-        (!entry.internal.contains(&address))
-            .then(|| format!("tunnel address {address} is the InternalIP of node {other}"))
+        let other = others(&self.owners, &Thing::Address(address), name).next()?;
+        (!entry.own.contains(&address))
+            .then(|| format!("tunnel address {address} is an address of node {other}"))
     }
 
     /// Puts a node into the indexes or takes it out, and adds whom that concerns: who has what it claims, and who claims
@@ -297,9 +297,9 @@ impl Claims {
             concerned.extend(others(&self.claimants, &thing, name).cloned());
             put(&mut self.holders, thing, name, add);
         }
-        for thing in entry.internal.iter().copied().map(Thing::Address) {
+        for thing in entry.own.iter().copied().map(Thing::Address) {
             concerned.extend(others(&self.claimants, &thing, name).cloned());
-            put(&mut self.internals, thing, name, add);
+            put(&mut self.owners, thing, name, add);
         }
     }
 }

@@ -15,10 +15,17 @@ pub struct Config {
     pub max_nodes: u32,
     /// The namespace of the manager's own objects.
     pub namespace: String,
+    /// After how long without a sign of life freed numbers no longer wait for a node, in milliseconds.
+    #[serde(default = "ten_minutes")]
+    pub fence_after_ms: i64,
     /// How connections are to be laid out; those that are laid out differently move.
     pub connect_topology: ConnectTopology,
     /// What is switched on.
     pub features: Features,
+}
+
+const fn ten_minutes() -> i64 {
+    600_000
 }
 
 /// What is switched on.

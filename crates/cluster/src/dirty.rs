@@ -15,6 +15,8 @@ pub(crate) struct Dirty {
     all_clashes: bool,
     nads: BTreeSet<ObjectKey>,
     owners: BTreeMap<OwnerKey, Scope>,
+    /// Owners that are not looked at for the time being.
+    held: BTreeSet<OwnerKey>,
     pods: BTreeSet<ObjectKey>,
     endpoint_slices: BTreeSet<ObjectKey>,
     statuses: BTreeSet<OwnerKey>,
@@ -98,6 +100,17 @@ impl Dirty {
         }
     }
 
+    /// These owners are not looked at until they are let go.
+    pub(crate) fn hold_owners(&mut self, keys: impl IntoIterator<Item = OwnerKey>) {
+        self.held.extend(keys);
+    }
+
+    /// All owners that were held must be looked at.
+    pub(crate) fn let_go_of_owners(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        self.owners(held);
+    }
+
     pub(crate) fn pods(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
         self.pods.extend(keys);
     }
@@ -156,7 +169,8 @@ impl Dirty {
         if let Some(nad) = self.nads.pop_first() {
             return Some(NetworkWork::Nad(nad));
         }
-        self.owners.pop_first().map(|(owner, scope)| NetworkWork::Owner(owner, scope))
+        let next = self.owners.keys().find(|owner| !self.held.contains(*owner)).cloned()?;
+        self.owners.remove_entry(&next).map(|(owner, scope)| NetworkWork::Owner(owner, scope))
     }
 
     pub(crate) fn next_pod(&mut self) -> Option<ObjectKey> {

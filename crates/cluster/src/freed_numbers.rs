@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use causeway_alloc::{ConnectRecord, Epoch, Reuse};
 use causeway_api::install::{FREED_NUMBERS, FREED_NUMBERS_KEY};
 use causeway_record::{Action, Kind, Part, Priority, Target};
-use causeway_types::{ConnectName, NetworkName};
+use causeway_types::{ConnectName, NetworkName, NodeName};
 use serde_json::json;
 
 use crate::Manager;
@@ -19,6 +19,8 @@ pub(crate) struct FreedNumbers {
     epoch: Epoch,
     /// Blocks and slices of connections that are gone, or are not looked at yet.
     gone: BTreeMap<ConnectName, ConnectRecord>,
+    /// Nodes that freed numbers no longer wait for, and the epoch from which on no zone may listen to them.
+    away: BTreeMap<NodeName, Epoch>,
     /// Up to where all zones were last known to have cleared freed numbers.
     cleared: Option<Epoch>,
     /// The last record that is known to be written.
@@ -36,6 +38,7 @@ impl FreedNumbers {
         let recorded = std::mem::take(&mut self.recorded);
         self.epoch = recorded.epoch;
         self.gone.clone_from(&recorded.connects);
+        self.away.clone_from(&recorded.away);
         recorded
     }
 
@@ -81,6 +84,7 @@ impl Manager {
             return None;
         }
         let epoch = self.next_epoch();
+        self.budgets.rest(network, self.numbers.id_of(network));
         self.numbers.quarantine(network, epoch);
         Some(self.record_freed_numbers())
     }
@@ -111,7 +115,8 @@ impl Manager {
         let (network_ids, tunnel_keys) = self.numbers.freed();
         let mut connects = self.freed.gone.clone();
         connects.extend(self.connects.freed());
-        Reuse { epoch: self.freed.epoch, network_ids, tunnel_keys, connects }
+        let (away, payers) = (self.freed.away.clone(), self.budgets.resting());
+        Reuse { epoch: self.freed.epoch, network_ids, tunnel_keys, connects, away, payers }
     }
 
     /// The record is written. What follows from other writes shows in events of their objects, but nobody watches this one.
@@ -124,7 +129,7 @@ impl Manager {
     /// Numbers that all zones have cleared can be used again. The record must not list them any more: a zone that meets one
     /// of them in use would take it for one that is not gone.
     pub(crate) fn expire_numbers(&mut self) {
-        let cleared = self.zone_reports.cleared(self.nodes.names());
+        let cleared = self.zone_reports.cleared(self.nodes.names(), &self.freed.away);
         self.dirty.owners(self.networks.take_starved());
         self.dirty.connects(self.connects.without_key());
         // Without nodes there is no hurry, and nobody to ask.
@@ -133,9 +138,61 @@ impl Manager {
         }
         let before = listed(&self.freed_numbers());
         self.numbers.expire(cleared);
+        self.budgets.expire(&self.numbers.freed().0.quarantined);
         self.freed.expire(cleared);
         self.dirty.connects(self.connects.expire(cleared));
         if listed(&self.freed_numbers()) != before {
+            self.record_freed_numbers();
+        }
+    }
+}
+
+impl Manager {
+    /// Nodes that have been silent for long, and that freed numbers wait for, are fenced: all others stop listening to them,
+    /// and then nobody waits for them any more. One whose report is up to date holds nothing up.
+    pub(crate) fn fence_absent_nodes(&mut self) {
+        let limit = self.now_ms.saturating_sub(self.config.fence_after_ms);
+        let absent = self.nodes.absent_since(limit).filter(|node| !self.freed.away.contains_key(*node));
+        let absent: Vec<NodeName> = absent.filter(|node| self.holds_numbers_up(node)).cloned().collect();
+        if !absent.is_empty() {
+            self.fence(absent);
+        }
+    }
+
+    /// A Node that is deleted may still run. Numbers wait until nobody listens to it any more.
+    pub(crate) fn fence_deleted_node(&mut self, node: &NodeName) {
+        if self.started && self.nodes.len() > 0 && self.holds_numbers_up(node) {
+            self.fence(vec![node.clone()]);
+        } else if self.freed.away.remove(node).is_some() {
+            self.record_freed_numbers();
+        }
+    }
+
+    fn holds_numbers_up(&self, node: &NodeName) -> bool {
+        listed(&self.freed_numbers()) > 0 && self.zone_reports.epoch(node) < self.freed.epoch
+    }
+
+    fn fence(&mut self, nodes: Vec<NodeName>) {
+        let epoch = self.next_epoch();
+        for node in nodes {
+            tracing::warn!(%node, "the node is away: freed numbers no longer wait for it, and others do not listen to it until it has cleared them");
+            self.freed.away.insert(node, epoch);
+        }
+        self.record_freed_numbers();
+    }
+
+    /// Others listen again to a node that has cleared what was freed while it was away. One that is deleted is forgotten when
+    /// nobody listens to it any more.
+    pub(crate) fn lift_fences(&mut self) {
+        let others = self.nodes.names().filter(|node| !self.freed.away.contains_key(*node));
+        let others = self.zone_reports.cleared(others, &BTreeMap::new());
+        let (nodes, reports) = (&self.nodes, &self.zone_reports);
+        let before = self.freed.away.len();
+        self.freed.away.retain(|node, epoch| match nodes.exists(node) {
+            true => reports.epoch(node) < *epoch,
+            false => others < *epoch,
+        });
+        if self.freed.away.len() != before {
             self.record_freed_numbers();
         }
     }

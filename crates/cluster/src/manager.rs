@@ -12,7 +12,7 @@ use crate::freed_numbers::FreedNumbers;
 use crate::gate::Gate;
 use crate::mirrors::{self, Mirrors};
 use crate::namespaces::Namespaces;
-use crate::networks::{Clashes, Networks, Numbers};
+use crate::networks::{Budgets, Clashes, Networks, Numbers};
 use crate::nodes::Nodes;
 use crate::owners::Owners;
 use crate::pods::Pods;
@@ -33,6 +33,7 @@ pub struct Manager {
     pub(crate) attachments: Attachments,
     pub(crate) networks: Networks,
     pub(crate) numbers: Numbers,
+    pub(crate) budgets: Budgets,
     pub(crate) clashes: Clashes,
     pub(crate) pods: Pods,
     pub(crate) connects: Connects,
@@ -85,6 +86,7 @@ impl Manager {
             attachments: Attachments::default(),
             networks: Networks::default(),
             numbers: Numbers::default(),
+            budgets: Budgets::default(),
             clashes: Clashes::default(),
             pods: Pods::default(),
             connects: Connects::default(),
@@ -164,6 +166,10 @@ impl Manager {
             Input::Tick(now_ms) => {
                 self.now_ms = now_ms;
                 self.connects_tick();
+                if self.started {
+                    self.fence_absent_nodes();
+                    self.wake_by_budget();
+                }
             }
         }
     }

@@ -26,6 +26,10 @@ pub(crate) struct Nodes {
     parts: HostSubnets,
     /// Who has which chassis and tunnel addresses.
     claims: Claims,
+    /// Nodes by their own addresses.
+    by_address: BTreeMap<IpAddr, NodeName>,
+    /// Since when nothing is heard of a node, as far as this manager has seen.
+    silent_since: BTreeMap<NodeName, i64>,
 }
 
 /// What is new about a node.
@@ -37,6 +41,8 @@ pub(crate) struct Change {
     mtu: bool,
     /// Whose claims must be settled.
     claims: BTreeSet<NodeName>,
+    /// Whether its own addresses are others than before.
+    addresses: bool,
 }
 
 impl Nodes {
@@ -54,6 +60,8 @@ impl Nodes {
             all: BTreeMap::new(),
             ids: NodeIds::new(max_nodes),
             parts: HostSubnets::new(host_ranges(subnets)).map_err(Error::ClusterSubnets)?,
+            by_address: BTreeMap::new(),
+            silent_since: BTreeMap::new(),
         })
     }
 
@@ -68,6 +76,32 @@ impl Nodes {
     /// All nodes, and whether each is heard of.
     pub(crate) fn live(&self) -> impl Iterator<Item = (&NodeName, bool)> {
         self.all.iter().map(|(name, node)| (name, node.live))
+    }
+
+    pub(crate) fn exists(&self, name: &NodeName) -> bool {
+        self.all.contains_key(name)
+    }
+
+    /// The addresses of nodes themselves.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
+        self.by_address.iter().map(|(address, node)| (*address, node))
+    }
+
+    /// The node that has an address itself.
+    pub(crate) fn at(&self, address: IpAddr) -> Option<&NodeName> {
+        self.by_address.get(&address)
+    }
+
+    fn index_addresses(&mut self) {
+        let of = |node: &Node| {
+            node.addresses.iter().map(|address| (*address, node.name.clone())).collect::<Vec<_>>()
+        };
+        self.by_address = self.all.values().flat_map(of).collect();
+    }
+
+    /// Nodes of which nothing was heard since then, or for longer.
+    pub(crate) fn absent_since(&self, limit_ms: i64) -> impl Iterator<Item = &NodeName> {
+        self.silent_since.iter().filter(move |(_, since)| **since <= limit_ms).map(|(name, _)| name)
     }
 
     /// The id of a node that exists.
@@ -101,17 +135,26 @@ impl Nodes {
     }
 
     /// What is new about the node; nothing if nothing is.
-    fn apply(&mut self, node: Node) -> Option<Change> {
-        let (live, mtu) = (node.live, node.tunnel_mtu.clone());
+    fn apply(&mut self, node: Node, now_ms: i64) -> Option<Change> {
+        let (live, mtu, addresses) = (node.live, node.tunnel_mtu.clone(), node.addresses.clone());
+        if live {
+            self.silent_since.remove(&node.name);
+        } else {
+            self.silent_since.entry(node.name.clone()).or_insert(now_ms);
+        }
         if self.all.get(&node.name) == Some(&node) {
             return None;
         }
         let claims = self.claims.apply(&node);
         let before = self.all.insert(node.name.clone(), node);
+        let addresses = before.as_ref().map_or(&[][..], |before| &before.addresses) != addresses;
+        if addresses {
+            self.index_addresses();
+        }
         let live = before.as_ref().is_none_or(|before| before.live != live);
         let fresh = before.is_none();
         let mtu = before.map_or(Ok(None), |before| before.tunnel_mtu) != mtu;
-        Some(Change { fresh, live, mtu, claims })
+        Some(Change { fresh, live, mtu, claims, addresses })
     }
 
     /// The nodes whose tunnels carry less than this, with what they carry.
@@ -125,6 +168,8 @@ impl Nodes {
     /// and which claim what is free now.
     fn remove(&mut self, name: &NodeName) -> BTreeSet<NodeName> {
         self.all.remove(name);
+        self.silent_since.remove(name);
+        self.index_addresses();
         self.ids.release(name);
         let without_id = self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned();
         without_id.chain(self.claims.remove(name)).collect()
@@ -162,7 +207,7 @@ pub(crate) fn node_of_address(ranges: &[HostRange], address: IpAddr) -> Option<N
 impl Manager {
     pub(crate) fn node_applied(&mut self, node: Node) {
         let (name, live) = (node.name.clone(), node.live);
-        let Some(change) = self.nodes.apply(node) else { return };
+        let Some(change) = self.nodes.apply(node, self.now_ms) else { return };
         self.writes.seen(&node_target(&name));
         self.zone_reports.set_live(&name, live, self.now_ms);
         if change.fresh {
@@ -174,12 +219,17 @@ impl Manager {
         if change.mtu {
             self.dirty.statuses(self.owners.keys().cloned());
         }
+        if change.addresses {
+            self.node_addresses_changed();
+        }
         self.dirty.nodes(change.claims);
     }
 
     pub(crate) fn node_deleted(&mut self, name: &NodeName) {
         self.writes.seen(&node_target(name));
         let concerned = self.nodes.remove(name);
+        self.fence_deleted_node(name);
+        self.node_addresses_changed();
         self.dirty.nodes(concerned);
         self.zone_reports.set_live(name, false, self.now_ms);
         self.dirty.reach_node(name);
@@ -189,6 +239,13 @@ impl Manager {
         self.expire_numbers();
         // It may have been the one without a part, or with the smallest MTU.
         self.dirty.statuses(self.owners.keys().cloned());
+    }
+
+    /// Networks that were refused because of a node, and endpoints at nodes, are looked at again.
+    fn node_addresses_changed(&mut self) {
+        self.dirty.owners(self.owners.refused());
+        self.dirty.nads(self.attachments.refused());
+        self.dirty.endpoint_slices(self.mirrors.by_address());
     }
 
     /// Gives the node an id and writes what follows from it.

@@ -22,12 +22,19 @@ impl Manager {
         self.find_clashes(&networks, true);
         owners.iter().for_each(|owner| self.keep_running(owner));
         self.attachments.by_age().iter().for_each(|nad| self.settle_nad(nad));
-        self.dirty.owners(owners);
         self.expire_numbers();
+        // Networks as they were written last come before what their objects say now: who has grown while nobody watched is the
+        // newcomer, and connections leave him out, not those whose addresses he has grown into.
+        let (running, others): (Vec<OwnerKey>, Vec<OwnerKey>) =
+            owners.into_iter().partition(|owner| self.networks.get(&owner.network()).is_some());
+        self.dirty.hold_owners(running);
+        self.dirty.owners(others);
         self.settle_networks();
         if self.connects.are_listed() {
             self.start_connects();
         }
+        self.dirty.let_go_of_owners();
+        self.settle_networks();
         self.start_pods();
         self.dirty.endpoint_slices(self.mirrors.all());
     }
@@ -38,5 +45,6 @@ impl Manager {
         ids.extend(self.owners.ids_in_statuses());
         tunnels.extend(self.connects.written_keys());
         self.numbers.restore(ids, tunnels, &recorded);
+        self.budgets.restore(&recorded.payers);
     }
 }

@@ -103,9 +103,27 @@ impl ZoneReports {
         nodes.filter_map(|node| Some((node, self.reports.get(node)?.networks.get(network)?)))
     }
 
-    /// Up to which epoch all of these nodes' zones have cleared freed numbers.
-    pub(crate) fn cleared<'a>(&self, nodes: impl Iterator<Item = &'a NodeName>) -> Epoch {
-        Epoch::cleared(nodes.map(|node| self.reports.get(node).map(|report| Epoch(report.epoch))))
+    /// Up to which epoch a node's zone has cleared freed numbers.
+    pub(crate) fn epoch(&self, node: &NodeName) -> Epoch {
+        self.reports.get(node).map_or(Epoch(0), |report| Epoch(report.epoch))
+    }
+
+    /// Up to which epoch all of these nodes' zones have cleared freed numbers. Nodes that are away count until all others have
+    /// confirmed the epoch from which on they don't listen to them.
+    pub(crate) fn cleared<'a>(
+        &self,
+        nodes: impl Iterator<Item = &'a NodeName>,
+        away: &BTreeMap<NodeName, Epoch>,
+    ) -> Epoch {
+        let epoch = |node: &NodeName| Some(self.epoch(node));
+        let (gone, present): (Vec<&NodeName>, Vec<&NodeName>) =
+            nodes.partition(|node| away.contains_key(*node));
+        if present.is_empty() {
+            return Epoch::cleared(gone.into_iter().map(epoch));
+        }
+        let present = Epoch::cleared(present.into_iter().map(epoch));
+        let heard = away.iter().filter(|(_, fence)| **fence > present).map(|(node, _)| epoch(node));
+        Epoch::cleared(heard.chain([Some(present)]))
     }
 }
 
@@ -122,6 +140,7 @@ impl Manager {
         let node = report.node.clone();
         if self.take_report(&node, Some(report)) {
             self.expire_numbers();
+            self.lift_fences();
         }
     }
 

@@ -24,6 +24,11 @@ const ENCAP: &str = "Encap";
 /// The only kind of tunnels.
 const GENEVE: &str = "geneve";
 
+/// Where another node's chassis is.
+pub fn slice_of(node: &NodeName) -> String {
+    ChassisKey { node: node.clone() }.slice()
+}
+
 struct ChassisOfNodes;
 
 impl Kind<Zone> for ChassisOfNodes {
@@ -33,11 +38,15 @@ impl Kind<Zone> for ChassisOfNodes {
         zone.others().map(|node| ChassisKey { node: node.name.clone() }).collect()
     }
 
-    /// Only what is recorded counts. A node whose record has another's place is left out; the index says so.
+    /// Only what is recorded counts. A node whose record has another's place is left out; the index says so. Without a chassis
+    /// there is no tunnel, so nothing comes from a node that is away, and nothing goes there.
     fn plan(&self, zone: &Zone, key: &ChassisKey) -> Plan {
         let Some(node) = zone.node(&key.node).filter(|node| node.name != zone.config().node) else {
             return Plan::Absent;
         };
+        if zone.is_away(&node.name) {
+            return Plan::Absent;
+        }
         let unreadable = |error: &String| Plan::Hold(format!("node {}: {error}", node.name));
         match (&node.chassis, &node.encaps) {
             (Err(error), _) | (_, Err(error)) => unreadable(error),

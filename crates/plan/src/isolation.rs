@@ -4,6 +4,7 @@
 //! Owns the port group and its ACLs. A pod's port joins the group in the transaction that makes it, and names the
 //! drops as its guards; both are the pod's.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use causeway_api::annotations::{OpenPort, Protocol};
@@ -135,7 +136,7 @@ pub(crate) fn open_ports(name: &str, ports: &[OpenPort], path_of: impl Fn(&str) 
     if ports.is_empty() {
         return Vec::new();
     }
-    let open = either(ports.iter().map(open_port).chain(["arp".into(), "nd".into()]));
+    let open = either(conditions(ports).into_iter().chain(["arp".into(), "nd".into()]));
     let acls = [
         Acl {
             name: "open-in",
@@ -159,16 +160,34 @@ pub(crate) fn open_ports(name: &str, ports: &[OpenPort], path_of: impl Fn(&str) 
     acls.map(planned).into()
 }
 
-fn open_port(open: &OpenPort) -> String {
-    let protocol = match open.protocol {
+/// One condition for each protocol without ports, and for each range of ports that follow each other.
+fn conditions(ports: &[OpenPort]) -> Vec<String> {
+    let sorted: BTreeSet<&OpenPort> = ports.iter().collect();
+    let mut ranges: Vec<(Protocol, Option<(u16, u16)>)> = Vec::new();
+    for open in sorted {
+        match (ranges.last_mut(), open.port) {
+            (Some((protocol, Some((_, last)))), Some(port))
+                if *protocol == open.protocol && last.checked_add(1) == Some(port) =>
+            {
+                *last = port;
+            }
+            (_, port) => ranges.push((open.protocol, port.map(|port| (port, port)))),
+        }
+    }
+    ranges.into_iter().map(|(protocol, range)| condition(protocol, range)).collect()
+}
+
+fn condition(protocol: Protocol, range: Option<(u16, u16)>) -> String {
+    let protocol = match protocol {
         Protocol::Tcp => "tcp",
         Protocol::Udp => "udp",
         Protocol::Sctp => "sctp",
         Protocol::Icmp => "icmp",
         Protocol::Icmpv6 => "icmp6",
     };
-    match open.port {
-        Some(port) => format!("{protocol}.dst == {port}"),
+    match range {
         None => protocol.to_owned(),
+        Some((first, last)) if first == last => format!("{protocol}.dst == {first}"),
+        Some((first, last)) => format!("{first} <= {protocol}.dst <= {last}"),
     }
 }

@@ -17,6 +17,7 @@ pub mod wiring;
 
 use causeway_zone::{Change, Changes, Subject, Zone};
 
+pub use chassis::slice_of as chassis_slice;
 pub use connect::{OwnPort, own_ports};
 
 use room::{House, Room, World};

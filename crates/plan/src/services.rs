@@ -11,9 +11,10 @@ use std::net::{IpAddr, SocketAddr};
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Str};
 use causeway_record::ObjectKey;
-use causeway_types::{Family, MasqueradeRole, NamespaceName, NetworkName, masquerade_address};
+use causeway_types::{Families, Family, MasqueradeRole, NamespaceName, NetworkName, masquerade_address};
 use causeway_zone::{
-    Active, Change, EndpointInfo, Protocol, ServiceInfo, ServicePort, Serving, SliceInfo, Subject, Zone,
+    Active, Change, ConnectInfo, EndpointInfo, Protocol, ServiceInfo, ServicePort, Serving, SliceInfo,
+    Subject, Zone,
 };
 
 use crate::connect;
@@ -147,7 +148,8 @@ fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, service: &ServiceInfo) 
     }
     let mut rows = Vec::new();
     for ((protocol, reach), vips) in balancers {
-        rows.extend(served.row(protocol, reach, &vips)?.members_apart("vips"));
+        let balancers = served.row(protocol, reach, &vips)?;
+        rows.extend(balancers.into_iter().flat_map(|balancer| balancer.members_apart("vips")));
     }
     Ok(rows)
 }
@@ -183,7 +185,9 @@ impl Served<'_> {
             let ports = slice.ports.iter().filter(|of| of.name == port.name && of.protocol == port.protocol);
             for number in ports.map(|of| of.port) {
                 let chosen = slice.endpoints.iter().filter(|one| {
-                    Family::of(&one.address) == family && (one.here || !self.service.local) && serves(one)
+                    let counts = (one.here || !self.service.local) && serves(one);
+                    let here = Family::of(&one.address) == family && counts;
+                    here && self.zone.is_served(self.key, self.scope.name(), slice, one)
                 });
                 targets.extend(chosen.map(|one| SocketAddr::new(one.address, number)));
             }
@@ -191,7 +195,8 @@ impl Served<'_> {
         targets
     }
 
-    fn row(&self, protocol: Protocol, reach: Reach, vips: &Vips) -> Result<Planned> {
+    /// The load balancer, and one of a single family for connections that have only that.
+    fn row(&self, protocol: Protocol, reach: Reach, vips: &Vips) -> Result<Vec<Planned>> {
         let (names, node) = (&self.scope.net.names, self.scope.here.name);
         let (word, suffix, group) = match reach {
             Reach::Cluster => ("cluster", "cluster".to_owned(), names.cluster_lb_group()),
@@ -211,18 +216,28 @@ impl Served<'_> {
             ),
             ..Default::default()
         };
-        let own = Planned::new(self.at(&protocol.to_string(), word), row);
-        let connected = self.zone.service_connects(self.scope.name()).map(|info| {
-            let group = connect::GroupOfConnect(info.name.clone());
-            connect::GroupKey { group }.slice()
-        });
+        let within = |row: Planned, group: &str| row.within::<nb::LoadBalancerGroup>(group, "load_balancer");
         let own_group = network::GroupKey { group: network::GroupName(group) }.slice();
-        let groups = [own_group].into_iter().chain(connected);
-        Ok(groups.fold(own, |row, group| row.within::<nb::LoadBalancerGroup>(&group, "load_balancer")))
+        let whole = |info: &&ConnectInfo| families_of(vips).iter().all(|family| info.families().has(family));
+        let (all, some): (Vec<_>, Vec<_>) = self.zone.service_connects(self.scope.name()).partition(whole);
+        let own = Planned::new(self.at([&protocol.to_string(), word]), row.clone());
+        let own = all.into_iter().fold(within(own, &own_group), |own, info| within(own, &group_of(info)));
+        // A connection without a family has no way to pods of it: clients there must not be sent that way.
+        let parts = Family::ALL.into_iter().filter_map(|family| {
+            let mut of = some.iter().filter(|info| info.families().has(family)).peekable();
+            of.peek()?;
+            let vips = vips.iter().filter(|(vip, _)| Family::of(&vip.ip()) == family);
+            let vips = map(vips.map(|(vip, targets)| (vip.to_string(), list(targets))));
+            let name = format!("{}_{family}", row.name).into();
+            let part = nb::LoadBalancer { vips, name, ..row.clone() };
+            let part = Planned::new(self.at([&protocol.to_string(), word, &family.to_string()]), part);
+            Some(of.fold(part, |part, info| within(part, &group_of(info))))
+        });
+        Ok([own].into_iter().chain(parts).collect())
     }
 
-    fn at(&self, protocol: &str, reach: &str) -> Str {
-        ServiceKey::new(self.key, self.scope.name()).path([protocol, reach])
+    fn at<const N: usize>(&self, parts: [&str; N]) -> Str {
+        ServiceKey::new(self.key, self.scope.name()).path(parts)
     }
 
     fn options(&self) -> Result<Map> {
@@ -241,6 +256,14 @@ impl Served<'_> {
         let affinity = self.service.affinity.filter(|seconds| *seconds < LONGEST_AFFINITY);
         Ok(with(options, affinity.map(|seconds| ("affinity_timeout", seconds.to_string()))))
     }
+}
+
+fn group_of(info: &ConnectInfo) -> String {
+    connect::GroupKey { group: connect::GroupOfConnect(info.name.clone()) }.slice()
+}
+
+fn families_of(vips: &Vips) -> Families {
+    vips.keys().map(|vip| Family::of(&vip.ip())).collect()
 }
 
 /// Whether an address is one of a network's pods.

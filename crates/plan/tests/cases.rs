@@ -278,6 +278,20 @@ fn b25_b26_local_gateway() {
     assert!(text(&router, "options").contains("ct-commit-all=true"));
 }
 
+/// A node that is away has no tunnel until it is taken off the list; this node itself is never away.
+#[test]
+fn nobody_listens_to_a_node_that_is_away() {
+    let mut zone = two_nodes(Ip::V4, None);
+    let chassis = |zone: &Zone| table(&southbound(zone), "", "Chassis", &["name"]);
+    let away = |names: &[&str]| names.iter().map(|name| node_name(name)).collect();
+    assert_eq!(zone.set_away(away(&["n1", "n2"])).on(&zone).southbound, ["chassis:n2"]);
+    assert_eq!(chassis(&zone), [""; 0]);
+    assert!(zone.here().is_ok());
+    assert!(zone.set_away(away(&["n1", "n2"])).is_empty());
+    assert_eq!(zone.set_away(away(&[])).on(&zone).southbound, ["chassis:n2"]);
+    assert_eq!(chassis(&zone), ["c-2"]);
+}
+
 /// udn-ovn-cases C01, C08: another node's chassis, and its new one after it was installed again.
 #[test]
 fn c01_c08_chassis_of_other_nodes() {
@@ -567,7 +581,7 @@ fn e01_e02_locked_ports() {
     assert!(open.edges.iter().all(|edge| edge.parent.uuid != group) && open.guards.is_empty());
 }
 
-/// udn-ovn-cases E04, E05: ports that the owner opens; a text that cannot be read opens nothing and is reported.
+/// udn-ovn-cases E04, E05: ports that the owner opens, as ranges; a text that cannot be read changes nothing and is reported.
 #[test]
 fn e04_e05_open_ports() {
     let mut zone = cluster(Ip::V4, None);
@@ -577,6 +591,16 @@ fn e04_e05_open_ports() {
     let open = |pod: &mut causeway_record::Pod, text: &str| {
         pod.annotate("k8s.ovn.org/open-default-ports", Some(text));
     };
+    open(&mut pod, "- {protocol: icmp, port: 5}");
+    zone.apply_pod(&pod);
+    assert!(acls(&zone).is_empty(), "nothing was open before");
+    open(
+        &mut pod,
+        "[{protocol: tcp, port: 82}, {protocol: udp, port: 83}, {protocol: tcp, port: 80}, {protocol: tcp, port: 81}]",
+    );
+    zone.apply_pod(&pod);
+    let range = "outport == \"ns1_web-0\" && (80 <= tcp.dst <= 82 || udp.dst == 83 || arp || nd)";
+    assert!(acls(&zone).iter().any(|acl| acl.ends_with(range)), "{:?}", acls(&zone));
     open(&mut pod, "- protocol: tcp\n  port: 80\n- protocol: icmp\n");
     assert!(zone.apply_pod(&pod).on(&zone).northbound.contains(&slice.to_owned()));
     assert_eq!(
@@ -588,7 +612,7 @@ fn e04_e05_open_ports() {
     );
     open(&mut pod, "- protocol: icmp\n  port: 5\n");
     zone.apply_pod(&pod);
-    assert!(acls(&zone).is_empty());
+    assert_eq!(acls(&zone).len(), 2, "what was open stays open");
     assert_eq!(zone.problems().len(), 1, "it is reported");
     let port = row(&northbound(&zone), "Logical_Switch_Port", "ns1_web-0");
     assert_eq!(port.guards.len(), 2, "the pod has its port, locked as before");

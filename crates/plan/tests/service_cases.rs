@@ -491,3 +491,158 @@ fn services_alone_and_a_network_that_cannot_be_read() {
     let sets = table(&northbound(&zone), "cnc:road:guarded:", "Address_Set", &["addresses"]);
     assert_eq!(sets, ["10.20.0.0/16, 203.203.0.0/16"]);
 }
+
+/// The targets of `plain/web`, a service of the default network.
+fn targets(zone: &Zone) -> Vec<String> {
+    table(&northbound(zone), "service:plain:web:default:", "Load_Balancer", &["vips"])
+}
+
+/// A slice of `plain/web` with an endpoint that says to be a pod, or nobody.
+fn aimed(address: &str, pod: Option<&str>) -> causeway_record::EndpointSlice {
+    let reference = pod.map(|name| json!({"kind": "Pod", "namespace": "plain", "name": name}));
+    let object = json!({
+        "metadata": {"namespace": "plain", "name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
+        "addressType": if address.contains(':') { "IPv6" } else { "IPv4" },
+        "ports": [{"name": "", "protocol": "TCP", "port": 8080}],
+        "endpoints": [{"addresses": [address], "targetRef": reference}],
+    });
+    use causeway_record::Watched as _;
+    causeway_record::EndpointSlice::trim(serde_json::from_value(object).unwrap(), key("plain", "web-1"))
+}
+
+/// On the default network only the pod that an endpoint names is served, at the address that it has, wherever it runs; pods on
+/// nodes where they run; and what is outside of the cluster. In both families.
+#[test]
+fn endpoints_of_the_default_network_are_who_they_say() {
+    let mut zone = two_nodes(Ip::Dual, None);
+    let at = |name: &str, id: u32, address: &str| causeway_record::Node {
+        addresses: vec![address.parse().unwrap()],
+        ..node(name, id)
+    };
+    zone.apply_node(&at("n1", 2, "172.18.9.2"));
+    zone.apply_node(&at("n2", 3, "172.18.9.3"));
+    zone.apply_namespace(&namespace("plain", false));
+    zone.apply_service(&service("plain/web", &["10.96.0.50", "fd00:10:96::50"]));
+    let own = ["10.244.1.7/24", "fd00:10:244:1::7/64"];
+    zone.apply_pod(&pod("plain/a", "n2", &[("default", "primary", &own, None)]));
+    zone.apply_pod(&pod("victim/b", "n2", &[("default", "primary", &["10.244.1.8/24"], None)]));
+    zone.apply_pod(&causeway_record::Pod { host_network: true, ..bare_pod("plain/host", "n2") });
+    let served = |zone: &mut Zone, address: &str, pod: Option<&str>| {
+        zone.apply_endpoint_slice(&aimed(address, pod));
+        let port = std::net::SocketAddr::new(address.parse().unwrap(), 8080).to_string();
+        targets(zone).iter().any(|text| text.contains(&port))
+    };
+    for (address, pod) in [
+        ("10.244.1.7", Some("a")),
+        ("fd00:10:244:1::7", Some("a")),
+        ("172.18.9.3", Some("host")),
+        ("192.0.2.7", None),
+        ("2001:db8::7", Some("gone")),
+    ] {
+        assert!(served(&mut zone, address, pod), "{address} of {pod:?}");
+    }
+    for (address, pod) in [
+        ("10.244.1.7", None),
+        ("10.244.1.8", Some("a")),
+        ("10.244.1.8", Some("b")),
+        ("10.244.1.9", Some("gone")),
+        ("fd00:10:244:1::8", Some("a")),
+        ("172.18.9.2", Some("host")),
+        ("172.18.9.2", None),
+        ("10.96.0.1", None),
+        ("100.64.0.2", None),
+        ("100.88.0.2", None),
+        ("169.254.0.2", None),
+        ("fe80::1", None),
+        ("fd98::2", None),
+    ] {
+        assert!(!served(&mut zone, address, pod), "{address} of {pod:?}");
+    }
+}
+
+/// A pod that comes, moves or goes after its endpoint changes what is served: an address never waits for its next owner.
+#[test]
+fn endpoints_follow_the_pods_that_they_name() {
+    let mut zone = two_nodes(Ip::V4, None);
+    zone.apply_namespace(&namespace("plain", false));
+    zone.apply_service(&service("plain/web", &["10.96.0.50"]));
+    zone.apply_endpoint_slice(&aimed("10.244.1.7", Some("a")));
+    let slice = "service:plain:web:default:".to_owned();
+    assert_eq!(targets(&zone), ["10.96.0.50:80="]);
+    let with = |address: &str| pod("plain/a", "n2", &[("default", "primary", &[address], None)]);
+    assert_eq!(zone.apply_pod(&with("10.244.1.7/24")).on(&zone).northbound, [slice.clone()]);
+    assert_eq!(targets(&zone), ["10.96.0.50:80=10.244.1.7:8080"]);
+    assert!(zone.apply_pod(&with("10.244.1.7/24")).is_empty());
+    assert_eq!(zone.delete_pod(&key("plain", "a")).on(&zone).northbound, [slice]);
+    zone.apply_pod(&pod("victim/b", "n2", &[("default", "primary", &["10.244.1.7/24"], None)]));
+    assert_eq!(targets(&zone), ["10.96.0.50:80="], "it is somebody else's now");
+}
+
+/// What is behind a road is not served by one's own slice, from the moment the road is there, whatever the mirror still says.
+#[test]
+fn nothing_behind_a_road_is_an_endpoint() {
+    for topology in ["transit", "compact"] {
+        let mut zone = connected(Ip::V4, topology);
+        zone.delete_connect(&connect_name("road"));
+        zone.apply_namespace(&namespace("ns1", true));
+        zone.apply_service(&web_service());
+        let aims = ["10.30.1.9@n1", "10.20.1.5@n1", "192.0.2.7@n1"];
+        zone.apply_endpoint_slice(&slice("ns1/web-1", "web", BLUE, &aims));
+        let all = "10.96.0.50:80=10.20.1.5:8080,10.30.1.9:8080,192.0.2.7:8080";
+        assert_eq!(vips(&zone), [all], "unconnected, this is an address outside");
+        let road = granting(connect("road", topology, Ip::V4, &COLOURS), false, true);
+        let dirty = zone.apply_connect(&road).on(&zone);
+        assert!(
+            dirty.northbound.iter().any(|slice| WEB.starts_with(slice) || slice.starts_with(WEB)),
+            "{dirty:?}"
+        );
+        assert_eq!(vips(&zone), ["10.96.0.50:80=10.20.1.5:8080,192.0.2.7:8080"]);
+        zone.apply_endpoint_slice(&slice("ns1/web-1", "web", BLUE, &["192.168.1.4@n1", "192.0.2.7@n1"]));
+        assert_eq!(vips(&zone), ["10.96.0.50:80=192.0.2.7:8080"], "nor is a link");
+    }
+}
+
+/// Guards look at the subnets of all members: who grows changes those of the others.
+#[test]
+fn guards_follow_every_members_subnets() {
+    let mut zone = alone(Ip::V4, "transit");
+    let grown = json!({"topology": "layer3", "subnets": "10.30.0.0/16/24,10.31.0.0/16/24"});
+    let dirty = zone.apply_nad(&nad("ns4/orange", "cluster_udn_orange", 2, grown)).on(&zone);
+    for network in ["blue", "green", "orange"] {
+        assert!(
+            dirty.northbound.contains(&format!("cnc:road:guard:cluster_udn_{network}:")),
+            "{network}: {dirty:?}"
+        );
+    }
+}
+
+/// A connection of one family gets the addresses of that family alone.
+#[test]
+fn a_connection_of_one_family_has_services_of_that_family() {
+    let mut zone = connected(Ip::Dual, "transit");
+    zone.apply_connect(&granting(connect("road", "transit", Ip::V4, &COLOURS), true, true));
+    zone.apply_namespace(&namespace("ns1", true));
+    zone.apply_service(&service("ns1/web", &["10.96.0.50", "fd00:10:96::50"]));
+    zone.apply_endpoint_slice(&slice("ns1/web-4", "web", BLUE, &["10.20.1.5@n1"]));
+    zone.apply_endpoint_slice(&slice("ns1/web-6", "web", BLUE, &["fd20:0:0:1::7@n1"]));
+    let names = ["clusterLBGroup_cluster_udn_blue", "road"];
+    let rows = match northbound(&zone).plan("service:ns1:web:cluster_udn_blue:") {
+        Plan::Rows(rows) => rows,
+        other => panic!("{other:?}"),
+    };
+    let connect_group =
+        |row: &Planned| row.edges.iter().filter(|edge| edge.column == "load_balancer").count();
+    let balancers: Vec<&Planned> = rows.iter().filter(|row| !row.edges.is_empty()).collect();
+    assert_eq!(
+        balancers.iter().map(|row| connect_group(row)).collect::<Vec<_>>(),
+        [1, 1],
+        "{names:?}: {balancers:?}"
+    );
+    assert_eq!(
+        vips(&zone),
+        [
+            "10.96.0.50:80=10.20.1.5:8080, [fd00:10:96::50]:80=[fd20:0:0:1::7]:8080",
+            "10.96.0.50:80=10.20.1.5:8080"
+        ]
+    );
+}

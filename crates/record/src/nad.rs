@@ -136,6 +136,11 @@ impl Nad {
         }
     }
 
+    /// Whether it is of our plugin and cannot be read, but wants to be a primary network.
+    pub fn wants_primary(&self) -> bool {
+        matches!(self.attachment, Attachment::Malformed(_)) && nad::claims_primary(&self.config)
+    }
+
     /// Whether it says which network's it is, readably or not: only the cluster manager may write that.
     pub fn is_named(&self) -> bool {
         self.annotations.contains_key(keys::NETWORK_NAME)

@@ -27,13 +27,13 @@ pub struct Node {
     pub created: i64,
     /// Whether its kubelet is heard of: the condition `Ready` is not `Unknown`.
     pub live: bool,
+    /// Its own addresses by its kubelet's account, inside and outside of the cluster.
+    pub addresses: Vec<IpAddr>,
     /// The texts of annotations that a role writes on nodes, for comparing.
     pub published: Texts,
     /// The node's number.
     #[serde(skip_serializing)]
     pub id: Read<NodeId>,
-    /// Its addresses by its kubelet's account: those of type `InternalIP`.
-    pub internal: Vec<IpAddr>,
     /// The name of its chassis, as it claims itself.
     #[serde(skip_serializing)]
     pub chassis: Read<ChassisId>,
@@ -64,15 +64,15 @@ struct Plain {
     uid: String,
     created: i64,
     live: bool,
-    published: Texts,
     #[serde(default)]
-    internal: Vec<IpAddr>,
+    addresses: Vec<IpAddr>,
+    published: Texts,
 }
 
 impl From<Plain> for Node {
     fn from(plain: Plain) -> Self {
-        let Plain { name, uid, created, live, published, internal } = plain;
-        let mut node = Self { uid, created, live, internal, ..Self::new(name) };
+        let Plain { name, uid, created, live, published, addresses } = plain;
+        let mut node = Self { uid, created, live, addresses, ..Self::new(name) };
         published.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
         node
     }
@@ -86,9 +86,9 @@ impl Node {
             uid: String::new(),
             created: 0,
             live: true,
+            addresses: Vec::new(),
             published: Texts::new(),
             id: Ok(None),
-            internal: Vec::new(),
             chassis: Ok(None),
             encaps: Ok(None),
             record: Ok(None),
@@ -146,9 +146,9 @@ struct NodeAddress {
 const MAX_ADDRESSES: usize = 16;
 
 impl NodeStatus {
-    fn internal(&self) -> Vec<IpAddr> {
-        let internal = self.addresses.iter().filter(|address| address.kind == "InternalIP");
-        internal.filter_map(|address| address.address.parse().ok()).take(MAX_ADDRESSES).collect()
+    fn numeric(&self) -> Vec<IpAddr> {
+        let numeric = self.addresses.iter().filter(|address| address.kind.ends_with("IP"));
+        numeric.filter_map(|address| address.address.parse().ok()).take(MAX_ADDRESSES).collect()
     }
 }
 
@@ -176,8 +176,8 @@ impl Watched for Node {
         let meta = object.metadata;
         let unknown = |condition: &NodeCondition| condition.kind == "Ready" && condition.status == "Unknown";
         let status = object.status.unwrap_or_default();
-        let (live, internal) = (!status.conditions.iter().any(unknown), status.internal());
-        let mut node = Self { uid: uid(&meta), created: created(&meta), live, internal, ..Self::new(name) };
+        let (live, addresses) = (!status.conditions.iter().any(unknown), status.numeric());
+        let mut node = Self { uid: uid(&meta), created: created(&meta), live, addresses, ..Self::new(name) };
         let annotations = meta.annotations.unwrap_or_default();
         annotations.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
         node

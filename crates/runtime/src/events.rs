@@ -71,7 +71,9 @@ impl Recorder {
 
     /// Says something, unless too much is being said already. Who speaks too often loses only his own events: the budget
     /// counts before anything waits.
-    pub fn say(&self, note: EventNote) {
+    pub fn say(&self, mut note: EventNote) {
+        // Before it is remembered: a tenant's text may be in it.
+        note.message = cut(&note.message, LONGEST);
         let mut desk = self.shared.desk();
         let Some(series) = desk.limit.passes(&note, Instant::now(), Timestamp::now()) else { return };
         match series {
@@ -143,7 +145,7 @@ impl Author {
             involved_object: reference(&note.regarding),
             type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(note.reason.clone()),
-            message: Some(cut(&note.message, LONGEST)),
+            message: Some(note.message.clone()),
             action: Some("Reconcile".to_owned()),
             event_time: Some(MicroTime(series.first)),
             first_timestamp: Some(Time(series.first)),

@@ -91,6 +91,11 @@ impl ConnectInfo {
 }
 
 impl Place {
+    /// The block or slice of each family.
+    pub fn blocks(&self) -> impl Iterator<Item = Cidr> {
+        self.blocks.iter().copied()
+    }
+
     /// The number of the block, and that of the slice in it where it is one: what an allocator knows it by.
     pub fn position(&self) -> (u32, Option<u32>) {
         (self.index, (self.topology == Topology::Layer2).then_some(self.slot))

@@ -386,6 +386,9 @@ impl Zone {
             None => changes.add(Change::Connect(name.clone())),
         }
         self.grants_of_changed(old.as_ref().and_then(Entry::info), new.and_then(Entry::info), &mut changes);
+        for network in before.union(&after).flat_map(|id| self.networks.with_id(*id)) {
+            self.roads_moved(network, &mut changes);
+        }
         let readable = |entry: Option<&Entry>| entry.is_none_or(|entry| entry.state.is_ok());
         if before != after || readable(old.as_ref()) != readable(new) {
             let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
@@ -414,6 +417,9 @@ impl Zone {
             let shape = self.shape(info);
             info.into_iter().for_each(|info| member_changed(info, network, changes));
             info.into_iter().for_each(|info| self.grants_changed(info, changes));
+            info.into_iter()
+                .flat_map(|info| self.members(info))
+                .for_each(|peer| self.roads_moved(peer, changes));
             let Some(entry) = self.connects.entries.get_mut(&name) else { continue };
             if entry.shape != shape {
                 entry.shape = shape;

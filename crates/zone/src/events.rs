@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use causeway_api::annotations::keys;
+use causeway_api::annotations::{OpenPort, keys};
 use causeway_api::crd::Topology;
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
 
@@ -35,6 +35,16 @@ impl Zone {
         let changes =
             if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Changes::default() };
         self.report(Subject::Node(name.clone()), None);
+        changes
+    }
+
+    /// These nodes are away, and no others.
+    pub fn set_away(&mut self, away: BTreeSet<NodeName>) -> Changes {
+        let mut changes = Changes::default();
+        let before = std::mem::replace(&mut self.away, away);
+        for node in before.symmetric_difference(&self.away).filter(|node| **node != self.config.node) {
+            changes.add(Change::Node(node.clone()));
+        }
         changes
     }
 
@@ -72,8 +82,14 @@ impl Zone {
 
     /// A pod is there, or has changed.
     pub fn apply_pod(&mut self, pod: &record::Pod) -> Changes {
+        let mut changes = self.set_behind(&pod.key, Some(pod));
+        changes.merge(self.apply_ports(pod));
+        changes
+    }
+
+    fn apply_ports(&mut self, pod: &record::Pod) -> Changes {
         let Some(node) = pod.node.as_ref().filter(|_| pod::has_ports(pod)) else {
-            return self.delete_pod(&pod.key);
+            return self.delete_ports(&pod.key);
         };
         // Names become parts of paths; what Kubernetes would refuse as a name is refused here too.
         if ObjectName::new(pod.key.name.as_str()).is_err() {
@@ -85,7 +101,7 @@ impl Zone {
             Ok(Some(ports)) if is_here => {
                 let open_ports = pod::read_open_ports(pod).unwrap_or_else(|error| {
                     problem = Some(error);
-                    Vec::new()
+                    self.open_ports_before(pod)
                 });
                 let local = LocalPod { uid: pod.uid.clone(), open_ports, unreadable: None };
                 Some(self.local_pod(node, ports, local))
@@ -104,6 +120,12 @@ impl Zone {
         changes
     }
 
+    /// A text that cannot be read opens nothing new and shuts nothing.
+    fn open_ports_before(&self, pod: &record::Pod) -> Vec<OpenPort> {
+        let known = self.pods.get(&pod.key).and_then(|known| known.local.as_ref());
+        known.filter(|known| known.uid == pod.uid).map(|known| known.open_ports.clone()).unwrap_or_default()
+    }
+
     fn set_local(&mut self, key: &ObjectKey, local: Option<Local>, changes: &mut Changes) {
         if self.locals.get(key) == local.as_ref() {
             return;
@@ -117,6 +139,12 @@ impl Zone {
 
     /// A pod is gone.
     pub fn delete_pod(&mut self, key: &ObjectKey) -> Changes {
+        let mut changes = self.set_behind(key, None);
+        changes.merge(self.delete_ports(key));
+        changes
+    }
+
+    fn delete_ports(&mut self, key: &ObjectKey) -> Changes {
         self.report(Subject::Pod(key.clone()), None);
         let mut changes = self.set_pod(key, None, false);
         self.set_local(key, None, &mut changes);
@@ -144,8 +172,15 @@ impl Zone {
     }
 
     fn set_node(&mut self, name: &NodeName, info: Option<NodeInfo>) -> Changes {
+        let addresses =
+            |zone: &Self| zone.nodes.get(name).map(|node| node.addresses.clone()).unwrap_or_default();
+        let before = addresses(self);
         let mut concerned = self.nodes.set(name, info);
         let mut changes = Changes::default();
+        let after = addresses(self);
+        if before != after {
+            self.nodes_moved(&[before, after].concat(), &mut changes);
+        }
         // Another node that claims this node's id, chassis or address changes nothing for this node.
         concerned.remove(&self.config.node);
         for node in &concerned {

@@ -66,9 +66,10 @@ impl Zone {
         }
     }
 
-    /// A network of a connection has changed: others may reach its subnets, if these are granted.
+    /// A network of a connection has changed: others may reach its subnets, if these are granted. What guards let pass depends on
+    /// the subnets of all members, for no grant opens the way to another member.
     pub(super) fn grants_changed(&self, info: &ConnectInfo, changes: &mut Changes) {
-        if info.pods {
+        if info.pods || info.needs_guards() {
             self.members(info).for_each(|network| changes.add(Change::Grants(network.clone())));
         }
     }

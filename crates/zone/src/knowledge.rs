@@ -94,7 +94,10 @@ impl Knowledge {
             Input::Node(event) => self.node(event),
             Input::Freed(event) => {
                 self.freed(*event);
-                Effect::default()
+                // Without a record nobody is known to be away; who was stays so until the record is there again.
+                let away = self.freed.as_ref().map(|record| record.away.keys().cloned().collect());
+                let changes = away.map_or_else(Changes::default, |away| self.zone.set_away(away));
+                Effect { changes, became_ready: false }
             }
             Input::Tick(now_ms) => Effect { changes: self.zone.tick(now_ms), became_ready: false },
             Input::Connect(event) => Effect { changes: self.connect(*event), became_ready: false },

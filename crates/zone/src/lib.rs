@@ -4,6 +4,7 @@
 //! layer2 networks, which have a port in every zone. Never reads the world and never writes to it; what rows follow is
 //! `causeway-plan`'s. Work of an event grows with what it touches, not with how many networks or pods there are.
 
+mod behind;
 mod change;
 mod connect;
 mod connects;
@@ -43,6 +44,7 @@ pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort
 pub use services::Serving;
 pub use usage::{Render, Use};
 
+use self::behind::Behind;
 use self::connects::Connects;
 use self::nad::Nads;
 use self::network::Spec;
@@ -141,11 +143,14 @@ pub struct Zone {
     config: ZoneConfig,
     default: NetworkName,
     nodes: Nodes,
+    /// Nodes that nobody listens to until they have cleared freed numbers.
+    away: BTreeSet<NodeName>,
     /// Namespaces whose pods must have a primary network of their own.
     demanding: BTreeSet<NamespaceName>,
     nads: Nads,
     networks: Networks,
     pods: Pods,
+    behind: Behind,
     /// The pods of this node, whether they have addresses or not.
     locals: BTreeMap<ObjectKey, Local>,
     usage: Usage,
@@ -164,10 +169,12 @@ impl Zone {
             config,
             default: NetworkName::default_network(),
             nodes,
+            away: BTreeSet::new(),
             demanding: BTreeSet::new(),
             nads: Nads::default(),
             networks,
             pods: Pods::default(),
+            behind: Behind::default(),
             locals: BTreeMap::new(),
             usage,
             connects: Connects::default(),
@@ -275,6 +282,11 @@ impl Zone {
     /// The other node that has a tunnel address.
     pub fn node_at(&self, address: IpAddr) -> Option<&NodeName> {
         self.nodes.with_encap(address).filter(|name| **name != self.config.node)
+    }
+
+    /// Whether nobody listens to another node: it has been away, and may still use numbers that others have now.
+    pub fn is_away(&self, node: &NodeName) -> bool {
+        self.away.contains(node) && *node != self.config.node
     }
 
     /// What a network is here; nothing if there is no such network.

@@ -27,6 +27,8 @@ pub struct NodeInfo {
     pub encaps: Fact<Vec<IpAddr>>,
     /// Whether other nodes know it by these; asked of this zone's own node only.
     pub recorded: Recorded,
+    /// Its own addresses, inside and outside of the cluster.
+    pub addresses: Vec<IpAddr>,
     /// Which layer2 topology it has.
     pub layer2: Fact<Layer2TopologyVersion>,
     /// How traffic leaves it; known of this zone's own node only.
@@ -74,6 +76,7 @@ impl NodeInfo {
             chassis: chassis.map(|id| id.map(|id| id.as_str().to_owned())),
             encaps: encaps.map(|ips| ips.filter(|ips| !ips.is_empty())),
             recorded: if is_here { recorded(node) } else { Recorded::Yes },
+            addresses: node.addresses.clone(),
             layer2: node.layer2.clone(),
             gateway: if is_here { gateway(&node.gateway) } else { Ok(None) },
             gateway_mtu: node

@@ -143,7 +143,7 @@ fn port(attachment: Attachment, network: PodNetwork) -> Result<PodPort, String> 
     Ok(PodPort { attachment, address: Some(address), role: network.role })
 }
 
-/// Ports that the pod's owner opens. A text that cannot be read opens nothing.
+/// Ports that the pod's owner opens.
 pub(super) fn read_open_ports(pod: &record::Pod) -> Result<Vec<OpenPort>, String> {
     Ok(pod.open_ports.clone()?.map(|ports| ports.0).unwrap_or_default())
 }

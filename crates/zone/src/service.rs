@@ -6,6 +6,7 @@ use causeway_types::{NetworkName, NodeName};
 
 pub use causeway_record::{EndpointPort, Protocol, ServicePort};
 
+use super::behind::{Mark, mark};
 use causeway_record as record;
 
 /// A service that has addresses of its own.
@@ -45,10 +46,17 @@ pub struct EndpointInfo {
     pub draining: bool,
     /// Whether it is on this zone's node.
     pub here: bool,
+    /// The pod of the slice's own namespace that it says to be; mirrors need none.
+    pub(super) pod: Option<Mark>,
 }
 
 impl SliceInfo {
     /// Whether these are addresses on a network.
+    /// The network, if the cluster manager has looked up the addresses on it.
+    pub(super) fn mirror(&self) -> Option<&NetworkName> {
+        self.mirror.as_ref()
+    }
+
     pub(super) fn is_on(&self, network: &NetworkName) -> bool {
         match &self.mirror {
             Some(mirror) => mirror == network,
@@ -70,11 +78,14 @@ pub(super) fn read(service: &record::Service) -> Option<ServiceInfo> {
 
 /// What is kept of a slice on a node.
 pub(super) fn read_slice(slice: &record::EndpointSlice, here: &NodeName) -> SliceInfo {
+    let mirrored = slice.network().is_some();
+    let pod_of = |endpoint: &record::Endpoint| Some(mark(&endpoint.pod(&slice.key.namespace)?.0));
     let endpoint = |endpoint: &record::Endpoint, address: IpAddr| EndpointInfo {
         address,
         ready: endpoint.is_ready(),
         draining: endpoint.is_serving() && endpoint.is_terminating(),
         here: endpoint.node().as_ref() == Some(here),
+        pod: pod_of(endpoint).filter(|_| !mirrored),
     };
     let endpoints = slice.endpoints.iter().flat_map(|one| {
         let addresses = slice.family().into_iter().flat_map(|family| one.addresses(family));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use causeway_types::{NamespaceName, NetworkName, ObjectName};
 
 use super::pods::object;
-use super::service::{self, ServiceInfo, SliceInfo};
+use super::service::{self, EndpointInfo, ServiceInfo, SliceInfo};
 use super::{Change, Changes, Zone};
 use causeway_record::{self as record, ObjectKey};
 
@@ -51,6 +51,23 @@ impl Services {
         let range =
             self.entries.range::<str, _>((Bound::Included(from.as_str()), Bound::Excluded(to.as_str())));
         range.filter(|(_, entry)| entry.service.is_some()).map(|(key, _)| key)
+    }
+
+    /// Services of a namespace with such an endpoint.
+    pub(super) fn naming(
+        &self,
+        namespace: &NamespaceName,
+        is: impl Fn(&EndpointInfo) -> bool,
+    ) -> Vec<ObjectKey> {
+        let has = |entry: &Entry| entry.slices.values().any(|slice| slice.endpoints.iter().any(&is));
+        let found = self.in_namespace(namespace).filter(|key| self.entries.get(*key).is_some_and(has));
+        found.filter_map(|key| object(key)).collect()
+    }
+
+    /// All services with such an endpoint.
+    pub(super) fn having(&self, is: impl Fn(&EndpointInfo) -> bool) -> Vec<ObjectKey> {
+        let has = |entry: &Entry| entry.slices.values().any(|slice| slice.endpoints.iter().any(&is));
+        self.entries.iter().filter(|(_, entry)| has(entry)).filter_map(|(key, _)| object(key)).collect()
     }
 
     /// Changes an entry, which is made for it and goes if nothing is left in it.

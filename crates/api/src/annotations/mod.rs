@@ -3,9 +3,11 @@
 //! Owns the texts that travel between cluster manager, nodes and other people's tools. Equal values have equal
 //! texts, byte for byte. Never fills in what a text lacks: a text that cannot be read is an error that says why.
 
+mod bounded;
 mod connect;
 pub mod keys;
 mod node;
+mod open_ports;
 mod pod;
 mod request;
 mod simple;
@@ -16,10 +18,10 @@ pub use node::{
     Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, NodeSubnets, PrimaryAddresses,
     TransitPeerPorts, TransitSwitchPort, TunnelMtu,
 };
+pub use open_ports::{MOST_OPEN_PORTS, OpenPort, OpenPorts, Protocol};
 pub use pod::{Attachment, Dns, InterfaceStatus, NetworkStatus, PodNetwork, PodNetworks, PodRole, PodRoute};
 pub use request::{
-    DefaultNetworkRequest, NetworkSelection, OpenPort, OpenPorts, Protocol, RequestedIp, RequestedNetworks,
-    RequestedPrimary,
+    DefaultNetworkRequest, MOST_NETWORKS, NetworkSelection, RequestedIp, RequestedNetworks, RequestedPrimary,
 };
 pub use simple::{PerFamily, TunnelKeys};
 

@@ -5,10 +5,16 @@ use std::net::IpAddr;
 
 use causeway_types::{Mac, NamespaceName, ObjectName};
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Annotation, from_json, keys, malformed, to_json};
+use super::bounded::{bounded, list, too_many};
+use super::{Annotation, keys, malformed, to_json};
 use crate::Error;
+
+/// The most networks that a pod can ask for. Whoever asks for more is told so, before anything is looked up.
+pub const MOST_NETWORKS: usize = 32;
+/// The most addresses that a pod can ask for on one network.
+const MOST_ADDRESSES: usize = 16;
 
 /// The networks that a pod asks for.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -23,7 +29,7 @@ pub struct NetworkSelection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<NamespaceName>,
     /// Addresses wanted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "few_addresses")]
     pub ips: Vec<RequestedIp>,
     /// MAC address wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,6 +52,16 @@ pub enum RequestedIp {
     Address(IpAddr),
 }
 
+impl RequestedIp {
+    /// The address itself.
+    pub fn address(&self) -> IpAddr {
+        match self {
+            Self::Net(net) => net.addr(),
+            Self::Address(address) => *address,
+        }
+    }
+}
+
 impl Annotation for RequestedNetworks {
     const KEY: &'static str = keys::NETWORKS;
 
@@ -62,13 +78,20 @@ impl Annotation for RequestedNetworks {
 fn selections<A: Annotation>(text: &str) -> Result<Vec<NetworkSelection>, Error> {
     let json = text.trim_start();
     if json.starts_with('[') {
-        return from_json::<A, _>(text);
+        return list(text, MOST_NETWORKS, "networks").map_err(malformed::<A>);
     }
     if json.starts_with(['{', '"']) {
         return Err(malformed::<A>("JSON must be a list of networks: write [ in front and ] at the end"));
     }
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(short_form).collect::<Result<_, _>>().map_err(malformed::<A>)
+    let names = || text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    if names().nth(MOST_NETWORKS).is_some() {
+        return Err(malformed::<A>(too_many("networks", MOST_NETWORKS)));
+    }
+    names().map(short_form).collect::<Result<_, _>>().map_err(malformed::<A>)
+}
+
+fn few_addresses<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RequestedIp>, D::Error> {
+    bounded(from, MOST_ADDRESSES, "ips")
 }
 
 /// What a pod asks for on its primary network: addresses or a MAC. By the same standard, as the only item of a list;
@@ -149,68 +172,5 @@ impl Annotation for RequestedPrimary {
 
     fn text(&self) -> String {
         self.to_string()
-    }
-}
-
-/// Ports that stay reachable from the default network.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct OpenPorts(pub Vec<OpenPort>);
-
-/// Transport protocols.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// TCP.
-    #[serde(alias = "TCP")]
-    Tcp,
-    /// UDP.
-    #[serde(alias = "UDP")]
-    Udp,
-    /// SCTP.
-    #[serde(alias = "SCTP")]
-    Sctp,
-    /// ICMP, which has no ports.
-    #[serde(alias = "ICMP")]
-    Icmp,
-    /// ICMPv6, which has no ports.
-    #[serde(alias = "ICMPv6")]
-    Icmpv6,
-}
-
-/// One open port.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct OpenPort {
-    /// The protocol.
-    pub protocol: Protocol,
-    /// The port, for protocols that have ports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub port: Option<u16>,
-}
-
-impl OpenPort {
-    fn check(&self) -> Result<(), String> {
-        let has_ports = matches!(self.protocol, Protocol::Tcp | Protocol::Udp | Protocol::Sctp);
-        match self.port {
-            Some(0) => Err("port 0 does not exist".into()),
-            Some(port) if !has_ports => Err(format!("port {port} makes no sense for ICMP")),
-            None if has_ports => Err("port is missing".into()),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Annotation for OpenPorts {
-    const KEY: &'static str = keys::OPEN_DEFAULT_PORTS;
-
-    /// YAML, as users write it by hand.
-    fn parse(text: &str) -> Result<Self, Error> {
-        let ports: Vec<OpenPort> = serde_yaml::from_str(text).map_err(malformed::<Self>)?;
-        ports.iter().try_for_each(OpenPort::check).map_err(malformed::<Self>)?;
-        Ok(Self(ports))
-    }
-
-    fn text(&self) -> String {
-        to_json(&self.0)
     }
 }

@@ -17,6 +17,7 @@ pub fn policies(installation: &Installation) -> Vec<Value> {
         zone_reports(installation),
         mirrors(installation),
         network_policies(),
+        attachments(installation),
     ];
     all.into_iter().flat_map(|policy| [policy.policy(), policy.binding()]).collect()
 }
@@ -367,5 +368,51 @@ fn network_policies() -> Policy {
             "message": "Causeway does not enforce NetworkPolicies yet: this one changes nothing. Networks of their own keep tenants apart",
         }]),
         denies: false,
+    }
+}
+
+/// A rendered NAD says what the cluster manager has made of a network, and zones believe it: nobody else changes it. The
+/// configuration of a NAD that is written by hand stays as it is once it has a number, for pods may use it. The garbage collector
+/// may write who owns a NAD; everybody may delete one, for it goes only after its pods.
+fn attachments(installation: &Installation) -> Policy {
+    let rendered = "(has(oldObject.metadata.ownerReferences) && oldObject.metadata.ownerReferences.exists(o, has(o.controller) && \
+                    o.controller && o.apiVersion.startsWith('k8s.ovn.org/') && \
+                    o.kind in ['UserDefinedNetwork', 'ClusterUserDefinedNetwork']))";
+    let numbered = format!(
+        "(has(oldObject.metadata.annotations) && '{}' in oldObject.metadata.annotations)",
+        keys::NETWORK_ID
+    );
+    let kept = [
+        "spec",
+        "metadata.labels",
+        "metadata.annotations",
+        "metadata.ownerReferences",
+        "metadata.finalizers",
+    ]
+    .map(|path| format!("({})", same(path)));
+    let others = [
+        installation.cluster_manager_user(),
+        "system:serviceaccount:kube-system:generic-garbage-collector".to_owned(),
+    ];
+    let others: Vec<String> = others.iter().map(|user| format!("'{user}'")).collect();
+    Policy {
+        name: "causeway-attachments",
+        rules: json!([rule(&["k8s.cni.cncf.io"], &["network-attachment-definitions"], &["UPDATE"])]),
+        conditions: json!([{
+            "name": "by-somebody-else",
+            "expression": format!("!(request.userInfo.username in [{}])", others.join(", ")),
+        }]),
+        variables: Vec::new(),
+        validations: json!([
+            {
+                "expression": format!("!{rendered} || ({})", kept.join(" && ")),
+                "message": "this NetworkAttachmentDefinition is rendered: change the network that it comes from",
+            },
+            {
+                "expression": format!("!{numbered} || ({})", same("spec")),
+                "message": "this NetworkAttachmentDefinition is a network with a number: create another one instead of changing its \
+                            configuration",
+            },
+        ]),
     }
 }

@@ -15,6 +15,7 @@ mod network;
 mod normalise;
 mod overlap;
 mod problem;
+mod special;
 mod usable;
 mod vrf;
 mod written;
@@ -26,7 +27,8 @@ pub use connect::{Connect, Selection};
 pub use manifest::Manifest;
 pub use names::{NameClash, Named, name_clashes};
 pub use network::{
-    DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, Evpn, EvpnInstance, Network, PodSubnet, Transport,
+    DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, Evpn, EvpnInstance, MOST_SUBNETS, Network, PodSubnet,
+    Transport,
 };
 pub use overlap::SubnetUse;
 pub use problem::{Problem, Reason, sentences};

@@ -12,6 +12,9 @@ pub const DEFAULT_HOST_PREFIX_V4: u8 = 24;
 /// Prefix length of a node's IPv6 subnet, the only one there is.
 pub const DEFAULT_HOST_PREFIX_V6: u8 = 64;
 
+/// The most pod subnets of a network: each is a row of every zone.
+pub const MOST_SUBNETS: usize = 16;
+
 /// A network, from whichever manifest.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Network {

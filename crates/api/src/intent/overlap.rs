@@ -84,14 +84,13 @@ impl Network {
         })
     }
 
-    /// The overlap that forbids the network, if there is one. Subnets of which nothing is given to pods are
-    /// left out, and localnet networks are somebody else's.
+    /// The overlap that forbids the network, if there is one. A subnet of which nothing is given to pods counts too: its routers
+    /// still claim all of it. Localnet networks are somebody else's.
     pub fn overlap(&self, cluster: &ClusterConfig) -> Option<Problem> {
         if self.topology == Topology::Localnet {
             return None;
         }
-        let used = |cidr: &Cidr| !self.exclude_subnets.iter().any(|exclude| exclude.contains(cidr));
-        let pods = self.pod_cidrs().filter(used).map(|cidr| (SubnetUse::Pod, cidr));
+        let pods = self.pod_cidrs().map(|cidr| (SubnetUse::Pod, cidr));
         let join = self.effective_join_subnets(cluster).into_iter().map(|cidr| (SubnetUse::Join, cidr));
         let layer3 = self.topology == Topology::Layer3;
         let taken = taken(cluster).filter(|(use_, _)| layer3 || *use_ != SubnetUse::Transit);

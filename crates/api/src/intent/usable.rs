@@ -1,10 +1,13 @@
 //! Subnets that are valid and still of no use.
 
+use std::net::IpAddr;
+
 use causeway_types::{Cidr, Family, NetworkId, join_address};
 
 use super::cluster::ClusterConfig;
-use super::network::{Network, PodSubnet};
+use super::network::{MOST_SUBNETS, Network, PodSubnet};
 use super::problem::{Problem, Problems, Reason};
+use super::special::special_overlap;
 use crate::crd::Topology;
 use crate::schema::messages as say;
 
@@ -12,9 +15,13 @@ impl Network {
     /// Everything that speaks against the network in this cluster, in a fixed order.
     pub fn problems(&self, cluster: &ClusterConfig) -> Vec<Problem> {
         let mut problems = Problems::default();
+        self.check_count(&mut problems);
         self.check_room(&mut problems);
         self.check_excluded(&mut problems);
-        problems.0.extend(self.overlap(cluster));
+        match self.overlap(cluster) {
+            Some(overlap) => problems.0.push(overlap),
+            None => self.check_special(&mut problems),
+        }
         self.check_join(cluster, &mut problems);
         // The CRD sees only an MTU that is written; otherwise the cluster's counts.
         if self.mtu.is_none() && cluster.mtu < 1280 && self.families().has(Family::Ipv6) {
@@ -28,6 +35,41 @@ impl Network {
             problems.add(Reason::PersistentIpsDisabled, message);
         }
         problems.0
+    }
+
+    fn check_count(&self, problems: &mut Problems) {
+        if self.subnets.len() > MOST_SUBNETS {
+            let message = format!(
+                "network {} has {} subnets, and every zone would have rows for each: {MOST_SUBNETS} at most; use larger ones",
+                self.name,
+                self.subnets.len()
+            );
+            problems.add(Reason::InvalidSpec, message);
+        }
+    }
+
+    /// Addresses with a meaning of their own are no pod's.
+    fn check_special(&self, problems: &mut Problems) {
+        for cidr in self.pod_cidrs() {
+            if let Some((range, what)) = special_overlap(&cidr) {
+                let message =
+                    format!("subnet {cidr} has {what} ({range}): pods cannot have them, use another subnet");
+                problems.add(Reason::UnusableSubnet, message);
+            }
+        }
+    }
+
+    /// The subnet that has an address of a node itself, with that address and the node's name.
+    pub fn underlay_overlap<'a, N>(&self, nodes: impl Iterator<Item = (IpAddr, &'a N)>) -> Option<Problem>
+    where
+        N: std::fmt::Display + 'a,
+    {
+        let inside = |address: IpAddr| self.pod_cidrs().find(|cidr| cidr.contains_address(address));
+        let (cidr, address, node) =
+            nodes.into_iter().find_map(|(address, node)| Some((inside(address)?, address, node)))?;
+        let message =
+            format!("subnet {cidr} has the address {address} of node {node} itself: use another subnet");
+        Some(Problem::new(Reason::OverlappingSubnets, message))
     }
 
     /// Every subnet, or every node's part of it, must have an address for a pod.

@@ -8,5 +8,5 @@ mod read;
 mod render;
 
 pub use config::{CNI_TYPE, CniConfig};
-pub use read::{Attachment, impersonation, read, same_network};
+pub use read::{Attachment, claims_primary, impersonation, read, same_network};
 pub use render::{Owner, OwnerKind, Standing, render, standing};

@@ -8,8 +8,12 @@ use serde_json::Value;
 use super::config::{CNI_TYPE, CniConfig, CniEvpnInstance};
 use crate::crd::{OutboundSnat, Role, Topology};
 use crate::intent::{
-    Evpn, EvpnInstance, Network, PodSubnet, Problem, Reason, Transport, check_written, read_cidr, read_ip,
+    Evpn, EvpnInstance, MOST_SUBNETS, Network, PodSubnet, Problem, Reason, Transport, check_written,
+    read_cidr, read_ip,
 };
+
+/// The most items of any other list.
+const MOST_ITEMS: usize = 25;
 
 /// What a NAD is.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -63,6 +67,15 @@ fn our_plugin(value: &Value) -> Option<Value> {
     Some(plugin)
 }
 
+/// Whether a configuration wants to be a primary network, also if it cannot be one as it is written: nobody else is then the
+/// namespace's primary network without a word.
+pub fn claims_primary(config: &str) -> bool {
+    let plugin = serde_json::from_str::<Value>(config).ok().and_then(|value| our_plugin(&value));
+    plugin.is_some_and(|plugin| {
+        plugin["role"] == "primary" || switch("primaryNetwork", plugin.get("primaryNetwork")) == Ok(true)
+    })
+}
+
 fn network(nad: &str, config: &CniConfig) -> Result<Network, String> {
     check_around(nad, config)?;
     let topology = topology(config)?;
@@ -84,7 +97,8 @@ fn network(nad: &str, config: &CniConfig) -> Result<Network, String> {
         persistent_ips: config.allow_persistent_ips
             || switch("persistentIPs", config.persistent_ips.as_ref())?,
         physical_network: config.physical_network_name.clone(),
-        vlan: config.vlan_id.map(vlan).transpose()?,
+        // Tools that know no absent number write 0.
+        vlan: config.vlan_id.filter(|id| *id != 0).map(vlan).transpose()?,
         vrf: config.vrf.clone(),
         transport: transport(config)?,
         uplink: config.uplink.clone(),
@@ -148,8 +162,17 @@ fn switch(field: &str, value: Option<&Value>) -> Result<bool, String> {
     }
 }
 
-fn items(text: Option<&str>) -> impl Iterator<Item = &str> {
-    text.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty())
+/// The items of a list, unless there are too many: nothing is done about them then.
+fn items<'a>(
+    field: &str,
+    text: Option<&'a str>,
+    most: usize,
+) -> Result<impl Iterator<Item = &'a str>, String> {
+    let items = || text.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty());
+    match items().nth(most) {
+        None => Ok(items()),
+        Some(_) => Err(format!("{field} has more than {most} items: write fewer")),
+    }
 }
 
 fn cidr(text: &str) -> Result<Cidr, String> {
@@ -157,17 +180,19 @@ fn cidr(text: &str) -> Result<Cidr, String> {
 }
 
 fn cidrs(field: &str, text: Option<&str>) -> Result<Vec<Cidr>, String> {
-    items(text).map(|item| cidr(item).map_err(|problem| format!("{field}: {problem}"))).collect()
+    items(field, text, MOST_ITEMS)?
+        .map(|item| cidr(item).map_err(|problem| format!("{field}: {problem}")))
+        .collect()
 }
 
 fn addresses(text: Option<&str>) -> Result<Vec<IpAddr>, String> {
-    items(text)
+    items("defaultGatewayIPs", text, MOST_ITEMS)?
         .map(|item| read_ip(item).ok_or_else(|| format!("defaultGatewayIPs: {item:?} is not an address")))
         .collect()
 }
 
 fn subnets(topology: Topology, config: &CniConfig) -> Result<Vec<PodSubnet>, String> {
-    items(config.subnets.as_deref()).map(|item| subnet(topology, item)).collect()
+    items("subnets", config.subnets.as_deref(), MOST_SUBNETS)?.map(|item| subnet(topology, item)).collect()
 }
 
 fn subnet(topology: Topology, item: &str) -> Result<PodSubnet, String> {

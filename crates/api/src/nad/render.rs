@@ -12,6 +12,11 @@ use crate::intent::{ClusterConfig, Network};
 
 /// What our annotations and everybody's annotations about us begin with.
 const OWN_PREFIX: &str = "k8s.ovn.org";
+/// Annotations that are copied to the NAD: what people write for people. Others may mean something to whoever reads NADs, and
+/// whoever may write a network may not write NADs.
+const COPIED: [&str; 2] = ["description", "kubernetes.io/description"];
+/// A copy is for reading, not for storing.
+const LONGEST_COPY: usize = 4096;
 
 /// The kinds of objects that have networks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,7 +48,7 @@ pub struct Owner {
     pub uid: String,
     /// Its labels, which the NAD gets.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations, of which the NAD gets those that are not ours.
+    /// Its annotations, of which the NAD gets descriptions.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -82,7 +87,9 @@ fn annotations(
     existing: Option<&NetworkAttachmentDefinition>,
 ) -> Option<BTreeMap<String, String>> {
     let is_ours = |key: &str| key.starts_with(OWN_PREFIX);
-    let copied = owner.annotations.iter().filter(|(key, _)| !is_ours(key));
+    let described =
+        |(key, text): &(&String, &String)| COPIED.contains(&key.as_str()) && text.len() <= LONGEST_COPY;
+    let copied = owner.annotations.iter().filter(described);
     let kept = existing.and_then(|nad| nad.metadata.annotations.as_ref());
     let kept = kept.into_iter().flatten().filter(|(key, _)| is_ours(key));
     let all: BTreeMap<String, String> = copied.chain(kept).map(|(k, v)| (k.clone(), v.clone())).collect();

@@ -103,5 +103,11 @@ fn mark_selector(object: &mut Map<String, Value>) {
     let is_selector = object.get("properties").is_some_and(|p| p.get("matchLabels").is_some());
     if is_selector {
         object.insert("x-kubernetes-map-type".into(), json!("atomic"));
+        let operator = object.get_mut("properties").and_then(|all| {
+            all.get_mut("matchExpressions")?.get_mut("items")?.get_mut("properties")?.get_mut("operator")
+        });
+        if let Some(Value::Object(operator)) = operator {
+            operator.insert("enum".into(), json!(["In", "NotIn", "Exists", "DoesNotExist"]));
+        }
     }
 }

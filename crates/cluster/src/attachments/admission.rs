@@ -3,10 +3,11 @@
 use causeway_api::intent::{Network, Problem, Reason};
 use causeway_api::nad::{Attachment, impersonation, same_network};
 use causeway_record::{Nad, ObjectKey};
-use causeway_types::NamespaceName;
+use causeway_types::{NamespaceName, NetworkName};
 
 use super::{Verdict, controlled_by};
 use crate::Manager;
+use crate::networks::Source;
 use crate::trouble::{Lacks, Trouble, invalid_primary_network};
 
 impl Manager {
@@ -29,7 +30,9 @@ impl Manager {
         let Some(owner) = self.owners.with_uid(uid) else { return Verdict::Stale };
         let network = owner.network();
         let known = self.networks.get(&network);
-        if !self.owners.wants(owner, key) {
+        // While its selector cannot be read, an object keeps what it has been given.
+        let held = self.owners.is_held(owner) && nad.network.as_ref() == Some(&network);
+        if !self.owners.wants(owner, key) && !held {
             // Pods may still use an attachment of a namespace that is not selected any more. That the network's name stands
             // on it shows that the manager itself has given it: nobody else may write that annotation.
             let used = self.pods.users(key).is_some() && nad.network.as_ref() == Some(&network);
@@ -44,16 +47,30 @@ impl Manager {
 
     fn admit_written(&mut self, key: &ObjectKey, network: Network) -> Verdict {
         if let Some(trouble) = self.written_trouble(key, &network) {
-            return Verdict::Refused(trouble);
+            return self.running(key).map_or(Verdict::Refused(trouble.clone()), |running| {
+                self.tell_nad(key, &trouble);
+                Verdict::Accepted(running)
+            });
         }
         if let Some(trouble) = self.second_primary(key).filter(|_| network.is_primary()) {
             return Verdict::Second(trouble);
         }
         let name = network.name.clone();
-        match self.register(network, None) {
+        match self.register(network, &Source::Nad(key.clone())) {
             Ok(()) => Verdict::Accepted(name),
             Err(trouble) => Verdict::Refused(trouble),
         }
+    }
+
+    /// The network that pods have through an attachment: neither an edit nor a clash that comes later takes it from under them.
+    fn running(&self, key: &ObjectKey) -> Option<NetworkName> {
+        let used = self.pods.users(key).is_some();
+        let accepted = self.attachments.network_of(key).or_else(|| {
+            // Another manager finds it by what only a manager may write.
+            let nad = self.attachments.get(key).filter(|nad| nad.is_numbered())?;
+            nad.network.as_ref().filter(|name| !self.namespaces.reserve(name))
+        });
+        accepted.filter(|name| used && self.networks.get(name).is_some()).cloned()
     }
 
     /// What speaks against a network that is written by hand.
@@ -68,9 +85,18 @@ impl Manager {
         // Whoever names somebody else's network must not learn from the answer what that is like.
         let known = self.networks.get(&network.name).filter(|_| foreign.is_none());
         let other = known.and_then(|state| same_network(&text, state.intent(), network));
-        let mut problems: Vec<Problem> = foreign.into_iter().chain(clash).chain(other).collect();
+        let moved = self.running(key).filter(|running| *running != network.name).map(|running| {
+            let message = format!(
+                "NAD {key} has pods on network {running}: delete them before it names another network"
+            );
+            Problem::new(Reason::InvalidAttachment, message)
+        });
+        let mut problems: Vec<Problem> = foreign.into_iter().chain(clash).chain(other).chain(moved).collect();
         if problems.is_empty() {
             problems = network.problems(&self.config.cluster);
+        }
+        if let Err(trouble) = self.check_underlay(network) {
+            problems.push(Problem::new(Reason::OverlappingSubnets, trouble.message));
         }
         if network.is_primary() && !self.namespaces.is_labelled(&key.namespace) {
             let trouble = invalid_primary_network(key.namespace.as_str(), Lacks::Label);

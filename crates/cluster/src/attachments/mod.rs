@@ -30,6 +30,23 @@ pub(crate) struct Attachments {
     hand_written: BTreeMap<NetworkName, BTreeSet<ObjectKey>>,
     /// Attachments by who controls them.
     controlled: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// The accepted primary attachments of namespaces, and those that came second: a tenant may write many attachments, and
+    /// none of them is searched through for another.
+    primaries: BTreeMap<NamespaceName, Primaries>,
+}
+
+/// Attachments of a namespace that are its primary network, or want to be.
+#[derive(Debug, Default)]
+struct Primaries {
+    accepted: BTreeSet<ObjectKey>,
+    second: BTreeSet<ObjectKey>,
+}
+
+impl Primaries {
+    /// What others see of them: the accepted ones, and those that messages name.
+    fn shown(&self) -> (Vec<ObjectKey>, Vec<ObjectKey>) {
+        (self.accepted.iter().cloned().collect(), self.second.iter().take(2).cloned().collect())
+    }
 }
 
 /// An attachment, and what has become of it.
@@ -55,11 +72,12 @@ pub(crate) enum Verdict {
     Foreign,
 }
 
-impl State {
-    /// Whether it would be a primary network if nothing were in the way.
-    fn is_primary(&self) -> bool {
-        matches!(&self.record.attachment, Attachment::Ours(network) if network.is_primary())
-    }
+/// What an attachment is among the primary ones of its namespace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    Accepted,
+    Second,
+    None,
 }
 
 /// The UID of the custom resource of ours that controls an attachment.
@@ -95,14 +113,15 @@ impl Attachments {
         }
     }
 
+    /// Attachments that are ours and no network.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = ObjectKey> {
+        let refused = self.all.iter().filter(|(_, nad)| matches!(nad.verdict, Verdict::Refused(_)));
+        refused.map(|(key, _)| key.clone())
+    }
+
     /// Whether the attachment is a second primary network of its namespace.
     pub(crate) fn is_second(&self, key: &ObjectKey) -> bool {
         matches!(self.verdict(key), Some(Verdict::Second(_)))
-    }
-
-    /// Whether a custom resource of ours is said to control it.
-    pub(crate) fn is_controlled(&self, key: &ObjectKey) -> bool {
-        self.get(key).is_some_and(|nad| controlled_by(nad).is_some())
     }
 
     fn of(&self, namespace: &NamespaceName) -> impl Iterator<Item = &State> {
@@ -156,17 +175,53 @@ impl Attachments {
         namespace: &NamespaceName,
         networks: &Networks,
     ) -> Option<(&ObjectKey, &NetworkName)> {
-        self.of(namespace).find_map(|nad| match &nad.verdict {
-            Verdict::Accepted(network) if networks.is_primary(network) => Some((&nad.record.key, network)),
-            _ => None,
-        })
+        let accepted = &self.primaries.get(namespace)?.accepted;
+        let mut primary = accepted.iter().filter_map(|nad| Some((nad, self.network_of(nad)?)));
+        primary.find(|(_, network)| networks.is_primary(network))
     }
 
-    /// Other attachments of the namespace that are, or want to be, its primary network.
-    pub(crate) fn other_primaries(&self, key: &ObjectKey) -> Vec<String> {
-        let others = self.of(&key.namespace).filter(|nad| nad.record.key != *key && nad.is_primary());
-        let counts = |nad: &&State| matches!(nad.verdict, Verdict::Accepted(_) | Verdict::Second(_));
-        others.filter(counts).map(|nad| nad.record.key.name.clone()).collect()
+    /// Another attachment of the namespace that is, or wants to be, its primary network.
+    pub(crate) fn other_primary(&self, key: &ObjectKey) -> Option<&str> {
+        let Primaries { accepted, second } = self.primaries.get(&key.namespace)?;
+        accepted.iter().chain(second).find(|other| *other != key).map(|other| other.name.as_str())
+    }
+
+    /// What has become of an attachment, and whether that is a primary network. The answer is whether the namespace may see
+    /// its primary network differently.
+    fn judge(&mut self, key: &ObjectKey, verdict: Verdict, is_primary: bool) -> bool {
+        let Some(nad) = self.all.get_mut(key) else { return false };
+        let place = match &verdict {
+            Verdict::Accepted(_) if is_primary => Place::Accepted,
+            Verdict::Second(_) => Place::Second,
+            Verdict::Refused(_) if nad.record.wants_primary() => Place::Second,
+            _ => Place::None,
+        };
+        nad.verdict = verdict;
+        self.place(key, place)
+    }
+
+    /// Puts an attachment among the primary ones of its namespace, or takes it out.
+    fn place(&mut self, key: &ObjectKey, place: Place) -> bool {
+        let primaries = self.primaries.entry(key.namespace.clone()).or_default();
+        let before = primaries.shown();
+        primaries.accepted.remove(key);
+        primaries.second.remove(key);
+        match place {
+            Place::Accepted => drop(primaries.accepted.insert(key.clone())),
+            Place::Second => drop(primaries.second.insert(key.clone())),
+            Place::None => {}
+        }
+        let changed = primaries.shown() != before;
+        if primaries.accepted.is_empty() && primaries.second.is_empty() {
+            self.primaries.remove(&key.namespace);
+        }
+        changed
+    }
+
+    /// Attachments that came second in a namespace which has no primary network any more.
+    fn next_primaries(&self, namespace: &NamespaceName) -> impl Iterator<Item = &ObjectKey> {
+        let free = self.primaries.get(namespace).filter(|primaries| primaries.accepted.is_empty());
+        free.into_iter().flat_map(|primaries| &primaries.second)
     }
 
     /// The custom resource that an attachment was rendered from.
@@ -280,20 +335,23 @@ impl Manager {
         if controlled_by(&nad.record).is_none() {
             self.dirty.clashes(named(&nad.record).map(|network| network.name.clone()));
         }
-        self.look_around(key, controlled_by(&nad.record));
+        let primary = self.attachments.place(key, Place::None);
+        self.look_around(key, controlled_by(&nad.record), primary);
     }
 
-    /// Everything that may see the attachment differently now.
-    fn look_around(&mut self, key: &ObjectKey, controller: Option<&str>) {
+    /// Everything that may see the attachment differently now. Only a primary network concerns more than the attachment's own.
+    fn look_around(&mut self, key: &ObjectKey, controller: Option<&str>, primary: bool) {
         let owner = controller.and_then(|uid| self.owners.with_uid(uid));
-        let here = self.owners.wanting(&key.namespace);
+        let called_alike = |other: &&OwnerKey| primary || other.name().as_str() == key.name;
+        let here = self.owners.wanting(&key.namespace).filter(called_alike);
         self.dirty.owners_in(owner.into_iter().chain(here).cloned(), &key.namespace);
-        let second = self.attachments.keys_in(&key.namespace).filter(|nad| self.attachments.is_second(nad));
-        self.dirty.nads(second);
-        self.dirty.reach_namespace(&key.namespace);
-        self.dirty.endpoint_slices(self.mirrors.in_namespace(&key.namespace));
-        self.wake(&Wait::Namespace(key.namespace.clone()));
         self.wake(&Wait::Nad(key.clone()));
+        if primary {
+            self.dirty.nads(self.attachments.next_primaries(&key.namespace).cloned());
+            self.dirty.reach_namespace(&key.namespace);
+            self.dirty.endpoint_slices(self.mirrors.in_namespace(&key.namespace));
+            self.wake(&Wait::Namespace(key.namespace.clone()));
+        }
     }
 
     /// Looks at an attachment, and at everybody whom a new verdict concerns.
@@ -305,14 +363,14 @@ impl Manager {
             if let Verdict::Accepted(network) = &before {
                 self.detach(key, network);
             }
-            if let Some(nad) = self.attachments.all.get_mut(key) {
-                nad.verdict = verdict.clone();
-            }
-            if let Verdict::Accepted(network) = &verdict {
+            let network = if let Verdict::Accepted(network) = &verdict { Some(network) } else { None };
+            let is_primary = network.is_some_and(|network| self.networks.is_primary(network));
+            let primary = self.attachments.judge(key, verdict.clone(), is_primary);
+            if let Some(network) = network {
                 self.networks.attach(network, key);
                 self.adopt_users(key);
             }
-            self.look_around(key, controller.as_deref());
+            self.look_around(key, controller.as_deref(), primary);
         }
         let owner = controller.and_then(|uid| self.owners.with_uid(&uid).cloned());
         self.dirty.owners_in(owner.clone(), &key.namespace);
@@ -330,8 +388,10 @@ impl Manager {
         if self.networks.detach(network, key) {
             self.quarantine(network);
             self.unregister(network);
-            self.numbers.release(network);
+            self.release_numbers(network);
             self.pods.forget_holds(key);
+            // Whoever was refused because of the network as it was is judged again.
+            self.dirty.nads(self.attachments.naming(network).cloned());
         }
     }
 
@@ -346,7 +406,7 @@ impl Manager {
         }
     }
 
-    fn tell_nad(&mut self, key: &ObjectKey, trouble: &Trouble) {
+    pub(super) fn tell_nad(&mut self, key: &ObjectKey, trouble: &Trouble) {
         if let Some(regarding) = self.attachments.tell(key, trouble) {
             let message = format!("Failed to parse network config: {}", trouble.message);
             self.writes.warn(regarding, INVALID_CONFIG, message);

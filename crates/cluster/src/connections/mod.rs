@@ -18,7 +18,7 @@ use causeway_api::annotations::{ConnectRouterKey, keys};
 use causeway_api::conditions::ACCEPTED;
 use causeway_api::crd::{ClusterNetworkConnectStatus, StatusType};
 use causeway_record::{self as record, Kind, Regarding, Target};
-use causeway_types::{ConnectName, DatapathKey};
+use causeway_types::{Cidr, ConnectName, DatapathKey, NetworkId, NetworkName};
 
 use crate::networks::router;
 use crate::trouble::Trouble;
@@ -46,6 +46,20 @@ impl Connects {
 
     fn names_where(&self, is: impl Fn(&ConnectState) -> bool) -> impl Iterator<Item = ConnectName> {
         self.all.iter().filter(move |(_, state)| is(state)).map(|(name, _)| name.clone())
+    }
+
+    /// What a network reaches by connections: the networks that it is connected with, and the subnets of links.
+    pub(crate) fn across(&self, network: &NetworkName) -> (BTreeSet<NetworkId>, Vec<Cidr>) {
+        let (mut networks, mut links) = (BTreeSet::new(), Vec::new());
+        let model = self.model.as_ref();
+        for (model, connect) in model.into_iter().flat_map(|m| m.connections_of(network).map(move |c| (m, c)))
+        {
+            for (owner, blocks) in model.blocks(connect).unwrap_or_default() {
+                networks.insert(owner.network());
+                links.extend(blocks);
+            }
+        }
+        (networks, links)
     }
 
     /// Connections without a tunnel key: they ask again when one may be free.

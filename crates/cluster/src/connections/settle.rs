@@ -19,6 +19,8 @@ impl Manager {
             self.settle_connect(&name);
             self.dirty.connect_statuses([name]);
         }
+        // Who is connected decides which addresses are somebody's.
+        self.dirty.endpoint_slices(self.mirrors.by_address());
     }
 
     /// What these connections have let go of is recorded before their annotations say so: a manager that takes over in

@@ -117,7 +117,8 @@ impl Web {
         self.families(connect, network, names)?;
         self.subnet_overlap(connect, network, id)?;
         self.pod_overlap(connect, network, id, names)?;
-        self.new_links(connect, id, names, clashes)
+        self.new_links(connect, id, names, clashes)?;
+        self.links_beyond(connect, network, id, names)
     }
 
     /// Whether the network's ports can have their names, or another network has a port of the same name.
@@ -268,6 +269,36 @@ impl Web {
         Ok(())
     }
 
+    /// Links of one connection against pods that their networks reach through another: a router would have two ways to them.
+    fn links_beyond(&self, connect: &Connect, network: &Network, id: NetworkId, names: &Names<'_>) -> Check {
+        let linked: BTreeSet<&ConnectName> =
+            self.links.get(&connect.name).into_iter().flat_map(BTreeMap::keys).collect();
+        let joined = self.memberships(id).filter(|other| **other != connect.name);
+        let beyond: BTreeSet<&ConnectName> = joined.chain(linked.iter().copied()).collect();
+        for other in beyond {
+            // A connection of one network has nobody to reach: the second one to join is looked at.
+            let joins = |members: &&Members| members.all.iter().any(|member| *member != id);
+            let Some(theirs) = self.members.get(other).filter(joins) else { continue };
+            let Some(own) = self.members.get(&connect.name).filter(joins) else { continue };
+            let own = Some(own).filter(|_| !linked.contains(other));
+            let found = crossing(&connect.subnets, &theirs.pods)
+                .or_else(|| own.and_then(|own| crossing(&theirs.subnets, &own.pods)))
+                .map(|(link, subnet, pods)| (link, subnet, names.get(pods).unwrap_or(network)))
+                .or_else(|| {
+                    let pairs = theirs
+                        .subnets
+                        .iter()
+                        .flat_map(|link| network.subnets.iter().map(move |pod| (link.cidr(), *pod)));
+                    let (link, subnet) = pairs.into_iter().find(|(link, pod)| link.overlaps(pod))?;
+                    Some((link, subnet, network))
+                });
+            if let Some((link, subnet, pods)) = found {
+                return Err(LeftOut::conflict_beyond(link, subnet, pods, network, other));
+            }
+        }
+        Ok(())
+    }
+
     fn clash(&self, one: &ConnectName, other: &ConnectName) -> Option<Clash> {
         let (one, other) = (self.members.get(one)?, self.members.get(other)?);
         if one.pods.len() <= other.pods.len() {
@@ -276,6 +307,14 @@ impl Web {
         let Clash { first, second, subnet } = other.clash(one)?;
         Some(Clash { first: second, second: first, subnet })
     }
+}
+
+/// A subnet of links that has addresses of pods, that pod subnet, and whose it is.
+fn crossing(links: &[ConnectSubnet], pods: &SubnetIndex<NetworkId>) -> Option<(Cidr, Cidr, NetworkId)> {
+    links.iter().find_map(|link| {
+        let (subnet, id) = pods.overlapping(&link.cidr()).next()?;
+        Some((link.cidr(), *subnet, *id))
+    })
 }
 
 /// What refuses the whole connection: its subnets are the cluster's own.

@@ -99,6 +99,20 @@ impl LeftOut {
         Self::new(Reason::ConnectSubnetConflict, message)
     }
 
+    pub(super) fn conflict_beyond(
+        subnet: Cidr,
+        pods: Cidr,
+        of: &Network,
+        network: &Network,
+        other: &ConnectName,
+    ) -> Self {
+        let message = format!(
+            "Connect subnet {subnet} conflicts with pod subnet {pods} of network {of}, which network {network} would reach at the \
+             same time: ClusterNetworkConnect '{other}' shares a network with this one"
+        );
+        Self::new(Reason::ConnectSubnetConflict, message)
+    }
+
     pub(super) fn subnet_overlap(subnet: Cidr, other: &ConnectName, network: &Network) -> Self {
         let message = format!(
             "Connect subnet {subnet} overlaps with ClusterNetworkConnect '{other}' which also selects network \

@@ -4,6 +4,7 @@
 //! with a primary user-defined network the manager keeps one with the addresses that count there. Owns which slices are
 //! mirrored and what their mirrors say. Never reads or writes what a service is, and never touches a slice that is no mirror.
 
+mod endpoints;
 mod kept;
 mod settle;
 
@@ -35,6 +36,10 @@ pub(crate) struct Mirrors {
     naming: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Slices whose mirror's name is taken, and that were told so.
     told: BTreeSet<ObjectKey>,
+    /// Slices with endpoints that are judged by their address: no pod that has a network is behind them.
+    by_address: BTreeSet<ObjectKey>,
+    /// What was last said of endpoints that are not served.
+    skipped: BTreeMap<ObjectKey, String>,
 }
 
 /// What the mirror of a slice is called. Always the same for the same slice: a creation whose answer was lost is refused when
@@ -114,6 +119,11 @@ impl Mirrors {
         self.all.keys().flat_map(|key| self.around(key))
     }
 
+    /// EndpointSlices with endpoints that are judged by their address.
+    pub(crate) fn by_address(&self) -> impl Iterator<Item = ObjectKey> {
+        self.by_address.iter().cloned()
+    }
+
     /// EndpointSlices with endpoints that a pod is behind.
     pub(crate) fn of_pod(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
         self.by_pod.get(pod).into_iter().flatten().cloned()
@@ -155,7 +165,9 @@ impl Manager {
     pub(crate) fn endpoint_slice_applied(&mut self, slice: EndpointSlice) {
         let slice = Kept::from(slice);
         let key = slice.key.clone();
+        let said = self.mirrors.skipped.remove(&key);
         self.endpoint_slice_deleted(&key);
+        self.mirrors.skipped.extend(said.map(|said| (key.clone(), said)));
         self.mirrors.insert(slice);
         self.dirty.endpoint_slices(self.mirrors.around(&key));
     }
@@ -164,6 +176,8 @@ impl Manager {
         self.writes.seen(&slice_target(key));
         self.dirty.endpoint_slices(self.mirrors.around(key));
         self.mirrors.remove(key);
+        self.mirrors.by_address.remove(key);
+        self.mirrors.skipped.remove(key);
     }
 }
 

@@ -4,17 +4,21 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use causeway_api::annotations::keys;
-use causeway_record::{Action, Endpoint, ObjectKey, Part, Priority, Regarding};
-use causeway_types::{Family, NamespaceName, NetworkName};
+use causeway_api::intent::ClusterConfig;
+use causeway_record::{Action, ObjectKey, Part, Priority, Regarding};
+use causeway_types::NetworkName;
 use serde_json::{Value, json};
 
+use super::endpoints::Judged;
 use super::kept::{Content, Kept, LABELS, Shape, Source};
 use super::{Mirrors, mirror_key, slice_target};
 use crate::Manager;
 use crate::attachments::Attachments;
+use crate::connections::Connects;
 use crate::namespaces::Namespaces;
 use crate::networks::Networks;
-use crate::pods::{PodAddresses, Pods};
+use crate::nodes::Nodes;
+use crate::pods::Pods;
 use crate::writes::Writes;
 
 /// The one part of a mirror that is written: all of it.
@@ -41,6 +45,8 @@ impl Manager {
     /// Makes the mirror of a slice what it should be. The slice itself may be gone.
     pub(crate) fn settle_mirror(&mut self, source: &ObjectKey) {
         self.tell_taken(source);
+        self.note_by_address(source);
+        self.tell_skipped(source);
         for (mirror, action) in self.around_mirrors().writes(source) {
             let target = slice_target(&mirror);
             match action {
@@ -50,9 +56,12 @@ impl Manager {
         }
     }
 
-    fn around_mirrors(&self) -> Around<'_> {
-        let Self { mirrors, namespaces, attachments, networks, pods, writes, .. } = self;
-        Around { mirrors, namespaces, attachments, networks, pods, writes }
+    pub(super) fn around_mirrors(&self) -> Around<'_> {
+        let Self {
+            config, mirrors, namespaces, attachments, networks, pods, writes, nodes, connects, ..
+        } = self;
+        let cluster = &config.cluster;
+        Around { cluster, mirrors, namespaces, attachments, networks, pods, writes, nodes, connects }
     }
 
     /// Says once that a slice has no mirror because another slice has its name.
@@ -69,13 +78,16 @@ impl Manager {
 }
 
 /// What mirrors are made of.
-struct Around<'a> {
-    mirrors: &'a Mirrors,
-    namespaces: &'a Namespaces,
-    attachments: &'a Attachments,
-    networks: &'a Networks,
-    pods: &'a Pods,
+pub(super) struct Around<'a> {
+    pub(super) cluster: &'a ClusterConfig,
+    pub(super) mirrors: &'a Mirrors,
+    pub(super) namespaces: &'a Namespaces,
+    pub(super) attachments: &'a Attachments,
+    pub(super) networks: &'a Networks,
+    pub(super) pods: &'a Pods,
     writes: &'a Writes,
+    pub(super) nodes: &'a Nodes,
+    pub(super) connects: &'a Connects,
 }
 
 impl Around<'_> {
@@ -126,20 +138,31 @@ impl Around<'_> {
         if !self.namespaces.contains(&key.namespace) {
             return Wanted::Hold;
         }
-        let labelled = self.namespaces.is_labelled(&key.namespace);
-        let primary = self.attachments.primary_of(&key.namespace, self.networks).filter(|_| labelled);
+        let primary = self.served_network(key);
         // A slice that is going serves nobody any more; and if its owner is gone, a mirror would be collected again and again.
         let slice = self.mirrors.all.get(key).filter(|slice| !slice.deleting);
         match (slice, primary) {
-            (Some(Kept { key, content: Content::Source(source), .. }), Some((_, network))) => {
+            (Some(Kept { key, content: Content::Source(source), .. }), Some(network)) => {
                 Wanted::Mirror(self.shape(key, source, network))
             }
             _ => Wanted::Absent,
         }
     }
 
+    /// The network that services of a slice's namespace are on, if it is not the default one.
+    pub(super) fn served_network(&self, key: &ObjectKey) -> Option<&NetworkName> {
+        let labelled = self.namespaces.is_labelled(&key.namespace);
+        let primary = self.attachments.primary_of(&key.namespace, self.networks).filter(|_| labelled);
+        primary.map(|(_, network)| network)
+    }
+
     fn shape<'a>(&self, key: &'a ObjectKey, source: &'a Source, network: &'a NetworkName) -> Shape<'a> {
-        let address = |endpoint| self.mirrored(&key.namespace, network, source.family, endpoint);
+        let reached = self.reached(network);
+        let address = |endpoint| match self.judge(&key.namespace, network, source.family, endpoint, &reached)
+        {
+            Judged::Served(endpoint) => Some(endpoint),
+            Judged::Absent | Judged::Skipped(_) => None,
+        };
         let labels = [Some(keys::SLICE_MIRRORS), Some(source.service.as_str()), None];
         let annotations = [key.name.as_str(), source.version.as_str(), network.as_str()];
         Shape {
@@ -150,28 +173,6 @@ impl Around<'_> {
             ports: source.ports.as_deref(),
             endpoints: source.endpoints.iter().filter_map(address).collect(),
         }
-    }
-
-    /// An endpoint as its mirror has it; nothing for a pod that has no address on the network, or none any more.
-    fn mirrored<'a>(
-        &self,
-        namespace: &NamespaceName,
-        network: &NetworkName,
-        family: Family,
-        endpoint: &'a Endpoint,
-    ) -> Option<Cow<'a, Endpoint>> {
-        let Some((pod, reference)) = endpoint.pod(namespace) else { return Some(Cow::Borrowed(endpoint)) };
-        let PodAddresses { pod, primary } = self.pods.addresses(&pod)?;
-        // Another pod may have the name by now, and what a finished pod had may be somebody else's.
-        if !reference.means(&pod.uid) || pod.finished {
-            return None;
-        }
-        if pod.host_network {
-            return Some(Cow::Borrowed(endpoint));
-        }
-        let (_, addresses) = primary.filter(|(nad, _)| self.attachments.network_of(nad) == Some(network))?;
-        let address = addresses.iter().find(|address| Family::of(address) == family)?;
-        Some(Cow::Owned(endpoint.at(address)))
     }
 
     fn taken(&self, key: &ObjectKey) -> Option<(Regarding, String)> {

@@ -1,5 +1,6 @@
 //! Networks that exist: what they are, their numbers, and which of them cannot live side by side.
 
+mod budget;
 mod clashes;
 mod numbers;
 
@@ -13,12 +14,16 @@ use causeway_api::nad::{Attachment, CniConfig, read};
 use causeway_record::{ObjectKey, Texts};
 use causeway_types::{DatapathKey, NetworkId, NetworkName};
 
+pub(crate) use budget::{Budgets, Source};
 pub(crate) use clashes::Clashes;
 pub(crate) use numbers::{IdClaims, KeyClaims, Numbers, router, transit};
 
 use crate::nodes::host_ranges;
 use crate::trouble::Trouble;
 use crate::{Manager, OwnerKey};
+
+/// There is no number left for anybody.
+pub(crate) const NUMBERS_EXHAUSTED: &str = "NetworkNumbersExhausted";
 
 /// All networks but the default one.
 #[derive(Debug, Default)]
@@ -184,27 +189,30 @@ pub(crate) fn canonical(network: &Network, cluster: &ClusterConfig) -> Result<Ne
 
 impl Manager {
     /// Makes a network exist, or grow. It gets its numbers when it is new.
-    pub(crate) fn register(&mut self, intent: Network, owner: Option<OwnerKey>) -> Result<(), Trouble> {
+    pub(crate) fn register(&mut self, intent: Network, source: &Source) -> Result<(), Trouble> {
         let name = intent.name.clone();
         let parts = parts(&intent)?;
         self.dirty.reach_network(&name);
         if self.networks.get(&name).is_some() {
             if let Some(id) = self.networks.change(intent, parts) {
                 self.dirty.pods(self.pods.waiting_for_network(id));
+                self.dirty.endpoint_slices(self.mirrors.by_address());
             }
             return Ok(());
         }
         let starve = |error: causeway_alloc::Error| {
-            Trouble::new("NetworkNumbersExhausted", format!("network {name} gets no number: {error}"))
+            Trouble::new(NUMBERS_EXHAUSTED, format!("network {name} gets no number: {error}"))
         };
+        self.ask_budget(source, &name)?;
         let id = self.numbers.give_id(&name).map_err(starve)?;
+        self.hold_budget(source, &name);
         let keys = tunnel_keys(&mut self.numbers, &intent, id).map_err(starve)?;
         self.networks.insert(NetworkState {
             intent,
             id,
             keys,
             parts,
-            owner,
+            owner: source.owner().cloned(),
             nads: BTreeSet::new(),
             going: false,
         });

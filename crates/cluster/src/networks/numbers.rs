@@ -33,6 +33,11 @@ impl Numbers {
         self.keys.expire(cleared);
     }
 
+    /// A network's id.
+    pub(crate) fn id_of(&self, network: &NetworkName) -> Option<NetworkId> {
+        self.ids.id_of(network)
+    }
+
     /// Whether a network has an id.
     pub(crate) fn has_id(&self, network: &NetworkName) -> bool {
         self.ids.id_of(network).is_some()

@@ -150,6 +150,27 @@ impl Owners {
         self.by_namespace.get(namespace).into_iter().flatten()
     }
 
+    /// The objects whose network is not to be had.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = OwnerKey> {
+        self.all.iter().filter(|(_, owner)| owner.report.network.is_some()).map(|(key, _)| key.clone())
+    }
+
+    /// Whether the object's selector cannot be read: what it has stays, whichever namespace it is in.
+    pub(crate) fn is_held(&self, key: &OwnerKey) -> bool {
+        self.all.get(key).is_some_and(|owner| matches!(owner.selects, Selects::Labels(_, None)))
+    }
+
+    /// Whether a namespace's pods may use the object's network from now on.
+    pub(crate) fn admits(&self, key: &OwnerKey, namespace: &NamespaceName) -> bool {
+        let owner = self.all.get(key).filter(|owner| !owner.object.deleting);
+        owner.is_some_and(|owner| owner.wanted.contains(namespace)) || self.is_held(key)
+    }
+
+    /// The UID of an object.
+    fn uid(&self, key: &OwnerKey) -> Option<&str> {
+        self.all.get(key).map(|owner| owner.object.uid.as_str())
+    }
+
     /// The objects that are going.
     pub(crate) fn going(&self) -> impl Iterator<Item = &OwnerKey> {
         self.going.iter()
@@ -301,6 +322,7 @@ impl Manager {
     pub(crate) fn udn_applied(&mut self, udn: Udn) {
         let ObjectKey { namespace, name } = udn.key;
         let Ok(name) = ObjectName::new(name) else { return };
+        self.forget_predecessor(&OwnerKey::Udn(namespace.clone(), name.clone()), &udn.defined.uid);
         let intent = self.checked(&udn.defined.intent);
         let mut owner = Owner::new(udn.defined, intent, Selects::Own(namespace.clone()));
         owner.wanted = BTreeSet::from([namespace.clone()]);
@@ -314,8 +336,9 @@ impl Manager {
     }
 
     pub(crate) fn cudn_applied(&mut self, cudn: Cudn) {
+        self.forget_predecessor(&OwnerKey::Cudn(cudn.name.clone()), &cudn.defined.uid);
         let intent = self.checked(&cudn.defined.intent);
-        // One that cannot be read selects nothing, and the intent says why.
+        // One that cannot be read selects nothing new and lets nothing go, and the intent says why.
         let selector = Selector::try_from(cudn.selector.clone()).ok();
         let selects = Selects::Labels(Box::new(cudn.selector), selector);
         let mut owner = Owner::new(cudn.defined, intent, selects);
@@ -328,6 +351,17 @@ impl Manager {
         let labels = self.owners.all.get(&key).and_then(|owner| owner.selects.labels());
         self.namespaces.select(name, labels, None);
         self.owner_deleted(&key);
+    }
+
+    /// An object that was deleted and created anew while nobody watched is another one.
+    fn forget_predecessor(&mut self, key: &OwnerKey, uid: &str) {
+        if self.owners.uid(key).is_none_or(|before| before == uid) {
+            return;
+        }
+        match key {
+            OwnerKey::Cudn(name) => self.cudn_deleted(name),
+            OwnerKey::Udn(..) => self.owner_deleted(key),
+        }
     }
 
     /// What the spec means, checked against the cluster.
@@ -357,7 +391,7 @@ impl Manager {
             self.quarantine(&network);
         }
         self.unregister(&network);
-        self.numbers.release(&network);
+        self.release_numbers(&network);
         self.dirty.clashes([network]);
         let others = owner.wanted.iter().flat_map(|namespace| self.owners.wanting(namespace));
         self.dirty.owners(others.cloned());

@@ -12,6 +12,9 @@ use crate::{Manager, OwnerKey};
 impl Manager {
     /// Attachments in namespaces that are not wanted any more go when no pod uses them.
     pub(super) fn withdraw(&mut self, key: &OwnerKey, scope: &Scope, report: &mut Report) {
+        if self.owners.is_held(key) {
+            return;
+        }
         let Some(owner) = self.owners.all.get(key) else { return };
         let Some(mine) = self.attachments.rendered_from(&owner.object.uid) else { return };
         let unwanted =

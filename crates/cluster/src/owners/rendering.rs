@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use causeway_api::annotations::keys;
 use causeway_api::crd::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
-use causeway_api::intent::{Network, changes};
+use causeway_api::intent::{Network, PodSubnet, changes};
 use causeway_api::nad::{self, Attachment, Standing};
 use causeway_record::{Action, Nad, ObjectKey, Part, Priority, Texts};
 use causeway_types::NamespaceName;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Owner, Report};
 use crate::attachments::{nad_target, primary_exists};
 use crate::dirty::Scope;
-use crate::networks::canonical;
+use crate::networks::{NUMBERS_EXHAUSTED, Source, canonical};
 use crate::trouble::{Lacks, Trouble, invalid_primary_network};
 use crate::{Manager, OwnerKey};
 
@@ -86,6 +86,7 @@ impl Manager {
         }
         let wanted = canonical(&network, &self.config.cluster)?;
         self.keep_running(key);
+        self.check_underlay(&wanted)?;
         if let Some(state) = self.networks.get(&network.name) {
             let problems = changes(state.intent(), &wanted);
             if !problems.is_empty() {
@@ -100,15 +101,24 @@ impl Manager {
         Ok(network)
     }
 
+    /// Subnets that are new must not have addresses of nodes; what runs goes on running.
+    pub(crate) fn check_underlay(&self, wanted: &Network) -> Result<(), Trouble> {
+        let known = self.networks.get(&wanted.name).map(|state| &state.intent().subnets);
+        let is_new = |subnet: &&PodSubnet| known.is_none_or(|known| !known.contains(subnet));
+        let fresh =
+            Network { subnets: wanted.subnets.iter().filter(is_new).copied().collect(), ..wanted.clone() };
+        fresh.underlay_overlap(self.nodes.addresses()).map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
     fn register_owned(&mut self, intent: Network, key: &OwnerKey) -> Result<(), Trouble> {
         let fresh = self.networks.get(&intent.name).is_none();
-        let registered = self.register(intent, Some(key.clone()));
+        let registered = self.register(intent, &Source::Owner(key.clone()));
         match &registered {
             Ok(()) if fresh => self.judge_again(key),
             Ok(()) => {}
-            Err(_) => {
-                self.networks.starve(key);
-            }
+            Err(trouble) if trouble.reason == NUMBERS_EXHAUSTED => self.networks.starve(key),
+            // Who waits for the namespace's budget is woken by it; everything else shows in an event.
+            Err(_) => {}
         }
         registered
     }
@@ -180,9 +190,7 @@ impl Manager {
         if network.is_primary() && !self.namespaces.is_labelled(namespace) {
             return Err(invalid_primary_network(namespace.as_str(), Lacks::Label));
         }
-        let others = if network.is_primary() { self.attachments.other_primaries(&nad) } else { Vec::new() };
-        let coming = self.owners.coming_primary(key, namespace).filter(|_| network.is_primary());
-        let conflict = others.first().or(coming.as_ref()).map(|other| primary_exists(namespace, other));
+        let conflict = self.primary_in_the_way(key, &nad).filter(|_| network.is_primary());
         match self.attachments.get(&nad) {
             None if conflict.is_none() && !self.namespaces.is_going(namespace) => {
                 report.creating.insert(namespace.clone());
@@ -208,6 +216,13 @@ impl Manager {
             }
         }
         conflict.map_or(Ok(()), Err)
+    }
+
+    /// Another network that is, or is about to be, the primary one of the namespace.
+    fn primary_in_the_way(&self, key: &OwnerKey, nad: &ObjectKey) -> Option<Trouble> {
+        let there = self.attachments.other_primary(nad).map(str::to_owned);
+        let other = there.or_else(|| self.owners.coming_primary(key, &nad.namespace))?;
+        Some(primary_exists(&nad.namespace, &other))
     }
 
     fn create_nad(&mut self, key: &OwnerKey, nad: &ObjectKey, network: &Network) {

@@ -148,7 +148,7 @@ impl Observed<'_> {
         vec![
             created(key, owner, &self.staying(key, owner), &active, &missing),
             self.network_ready(key, owner, &missing),
-            self.allocated(network),
+            refused(owner, &active).unwrap_or_else(|| self.allocated(network)),
         ]
     }
 
@@ -249,8 +249,11 @@ fn news(key: &OwnerKey, owner: &Owner, findings: &[Finding], base: &NetworkStatu
         let before = base.conditions.iter().find(|condition| condition.type_ == finding.kind);
         !finding.status && before.is_none_or(|before| before.message != bounded(&finding.message))
     };
+    // What is refused everywhere is said once, of the network as a whole.
+    let said = |message: &str| findings.iter().any(|one| one.kind == NETWORK_READY && one.message == message);
     let event = |finding: &Finding| match finding.kind.as_str() {
         NETWORK_READY if !owner.object.deleting => Some((finding.reason.clone(), finding.message.clone())),
+        NETWORK_ALLOCATION_SUCCEEDED if said(&finding.message) => None,
         NETWORK_ALLOCATION_SUCCEEDED => {
             let message = format!("error allocating network {}: {}", key.network(), finding.message);
             Some((NETWORK_ALLOCATION_FAILED.to_owned(), message))
@@ -258,6 +261,14 @@ fn news(key: &OwnerKey, owner: &Owner, findings: &[Finding], base: &NetworkStatu
         _ => None,
     };
     findings.iter().filter(is_new).filter_map(event).collect()
+}
+
+/// A network that is refused everywhere is allocated nowhere.
+fn refused(owner: &Owner, active: &BTreeSet<NamespaceName>) -> Option<Finding> {
+    let report = &owner.report;
+    let trouble = report.network.as_ref().or_else(|| report.namespaces.values().next())?;
+    let nowhere = active.is_empty() && !owner.object.deleting;
+    nowhere.then(|| finding(NETWORK_ALLOCATION_SUCCEEDED, false, trouble.reason, trouble.message.clone()))
 }
 
 /// NetworkCreated, with the reasons that tools wait for.

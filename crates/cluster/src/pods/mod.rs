@@ -8,8 +8,8 @@ mod wanted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use causeway_alloc::AddressOwner;
-use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole};
+use causeway_alloc::{ANNOTATION_LIMIT, AddressOwner};
+use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole, RequestedIp};
 use causeway_record::{Action, Kind, ObjectKey, Part, Pod, Priority, Regarding, Target};
 use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
 use ipnet::IpNet;
@@ -19,7 +19,7 @@ use crate::Manager;
 use crate::keys::{PoolKey, Wait};
 use crate::networks::NetworkState;
 use crate::nodes::{host_ranges, node_of_address};
-use crate::trouble::{ERROR_ALLOCATING_POD, SUBNET_EXHAUSTED, Trouble};
+use crate::trouble::{ERROR_ALLOCATING_POD, ERROR_UPDATING_RESOURCE, SUBNET_EXHAUSTED, Trouble};
 use entry::{default_entry, network_entry};
 use pools::{Pool, Pools};
 pub use usage::AddressUse;
@@ -47,6 +47,7 @@ struct PodState {
     told: Option<String>,
     /// Whether it waits because there is nothing left to give; a conflict about what it asks for is its own affair.
     starves: bool,
+    told_of_ports: Option<String>,
     primary: Option<Primary>,
 }
 
@@ -77,6 +78,7 @@ impl PodState {
             uses: BTreeSet::new(),
             waits: None,
             told: None,
+            told_of_ports: None,
             starves: false,
             primary,
         }
@@ -87,6 +89,24 @@ impl PodState {
         let networks = self.record.networks.iter().flatten();
         let named = networks.flat_map(|networks| networks.0.keys());
         named.chain(self.holds.keys()).filter(|_| !self.record.finished).filter_map(nad_of).collect()
+    }
+
+    /// The addresses that the pod asks for, wherever.
+    fn asked_addresses(&self) -> Vec<IpAddr> {
+        let primary = self.record.default_network.iter().flatten().map(|request| &request.0);
+        let others = self.record.requested.iter().flatten().flat_map(|requested| &requested.0);
+        primary.chain(others).flat_map(|selection| &selection.ips).map(RequestedIp::address).collect()
+    }
+
+    fn regarding(&self) -> Regarding {
+        let key = &self.record.key;
+        Regarding {
+            api_version: "v1".into(),
+            kind: "Pod".into(),
+            namespace: Some(key.namespace.to_string()),
+            name: key.name.clone(),
+            uid: self.record.uid.clone(),
+        }
     }
 
     /// Who holds what the pod has on one of its attachments.
@@ -106,6 +126,15 @@ pub(crate) struct PodAddresses<'a> {
     pub(crate) pod: &'a Pod,
     /// Its attachment to its primary network, and its addresses there.
     pub(crate) primary: Option<(&'a ObjectKey, &'a [IpAddr])>,
+}
+
+impl PodAddresses<'_> {
+    /// Whether the pod has an address on the default network.
+    pub(crate) fn has_by_default(&self, address: IpAddr) -> bool {
+        let networks = self.pod.networks.iter().flatten();
+        let entry = networks.filter_map(|networks| networks.0.get(&Attachment::Default)).next();
+        entry.is_some_and(|entry| entry.ip_addresses.iter().any(|net| net.addr() == address))
+    }
 }
 
 impl Pods {
@@ -247,11 +276,13 @@ impl Pods {
         Some(wait)
     }
 
-    /// As many as there are places: many may wait.
+    /// As many as there are places, for many may wait. Who waits for an address that is still somebody else's takes nobody's
+    /// place.
     fn next_for(&mut self, key: PoolKey) -> Vec<ObjectKey> {
-        let free = self.pools.get_mut(key).map_or(0, |pool| pool.free());
-        let pods = self.waiting.get(&Wait::Pool(key)).into_iter().flatten().take(free);
-        pods.map(|(_, pod)| pod.clone()).collect()
+        let Some(pool) = self.pools.get(key) else { return Vec::new() };
+        let asks = |pod: &ObjectKey| self.all.get(pod).map(PodState::asked_addresses).unwrap_or_default();
+        let waiting = self.waiting.get(&Wait::Pool(key)).into_iter().flatten().map(|(_, pod)| pod);
+        waiting.filter(|pod| pool.may_serve(&asks(pod))).take(pool.free()).cloned().collect()
     }
 
     /// All pods, the oldest first.
@@ -266,13 +297,16 @@ impl Pods {
     fn tell(&mut self, key: &ObjectKey, trouble: &Trouble) -> Option<Regarding> {
         let state = self.all.get_mut(key).filter(|state| state.told.as_ref() != Some(&trouble.message))?;
         state.told = Some(trouble.message.clone());
-        Some(Regarding {
-            api_version: "v1".into(),
-            kind: "Pod".into(),
-            namespace: Some(key.namespace.to_string()),
-            name: key.name.clone(),
-            uid: state.record.uid.clone(),
-        })
+        Some(state.regarding())
+    }
+
+    /// What is wrong with the ports that the pod opens, if that is news.
+    fn tell_of_ports(&mut self, key: &ObjectKey) -> Option<(Regarding, String)> {
+        let state = self.all.get_mut(key)?;
+        let problem = state.record.open_ports.as_ref().err().cloned();
+        let news = problem.as_ref().filter(|problem| state.told_of_ports.as_ref() != Some(*problem)).cloned();
+        state.told_of_ports = problem;
+        news.map(|problem| (state.regarding(), problem))
     }
 }
 
@@ -300,6 +334,9 @@ impl Manager {
         }
         self.note_uses(&key);
         self.dirty.endpoint_slices(self.mirrors.of_pod(&key));
+        if let Some((regarding, problem)) = self.pods.tell_of_ports(&key) {
+            self.writes.warn(regarding, ERROR_UPDATING_RESOURCE, problem);
+        }
         self.dirty.pods([key]);
     }
 
@@ -371,6 +408,7 @@ impl Manager {
         let current = current
             .map_err(|error| Refusal::told(Trouble::new("InvalidAnnotation", error), None))?
             .unwrap_or_default();
+        let mut conflict = Ok(());
         for (attachment, entry) in &current.0 {
             if self.pods.all.get(key).is_some_and(|state| state.holds.contains_key(attachment)) {
                 continue;
@@ -385,9 +423,10 @@ impl Manager {
             // By the address, not by the node: a node that is gone, or came back with another id, changes nothing.
             let Some(id) = self.place_of(network.as_ref(), entry) else { continue };
             let Ok(pool_key) = self.pool_at(network.as_ref(), id) else { continue };
-            self.adopt_entry(key, attachment, entry, pool_key)?;
+            // One address that is somebody else's leaves the others the pod's own.
+            conflict = conflict.and(self.adopt_entry(key, attachment, entry, pool_key));
         }
-        Ok(current)
+        conflict.map(|()| current)
     }
 
     fn adopt_entry(
@@ -483,28 +522,26 @@ impl Manager {
         let Some(node) = record.node.clone() else { return Ok(current) };
         let wanted = self.offer().wanted_of(record, &current)?;
         let mut fresh = Vec::new();
-        for wanted in wanted {
-            if current.0.contains_key(&wanted.attachment) {
-                continue;
+        let missing = wanted.into_iter().filter(|wanted| !current.0.contains_key(&wanted.attachment));
+        let given = missing.collect::<Vec<_>>().into_iter().try_for_each(|wanted| {
+            let entry = self.give(key, &wanted, &node)?;
+            fresh.push(wanted.attachment.clone());
+            current.0.insert(wanted.attachment, entry);
+            Ok(())
+        });
+        let fits = given.and_then(|()| if fresh.is_empty() { Ok(()) } else { fits(&current.text()) });
+        if !fresh.is_empty() {
+            if fits.is_err() {
+                self.pods.undo(key, &fresh);
             }
-            match self.give(key, &wanted, &node) {
-                Ok(entry) => {
-                    fresh.push(wanted.attachment.clone());
-                    current.0.insert(wanted.attachment, entry);
-                }
-                Err(refusal) => {
-                    self.pods.undo(key, &fresh);
-                    self.note_uses(key);
-                    return Err(refusal);
-                }
-            }
+            self.note_uses(key);
         }
-        Ok(current)
+        fits.map(|()| current)
     }
 
     fn offer(&self) -> Offer<'_> {
-        let Self { config, namespaces, attachments, networks, .. } = self;
-        Offer { config, namespaces, attachments, networks }
+        let Self { config, namespaces, attachments, networks, owners, .. } = self;
+        Offer { config, namespaces, attachments, networks, owners }
     }
 
     fn give(&mut self, key: &ObjectKey, wanted: &Wanted, node: &NodeName) -> Result<PodNetwork, Refusal> {
@@ -526,7 +563,6 @@ impl Manager {
             Refusal::told(trouble, Some(Wait::Pool(pool_key)))
         })?;
         state.holds.insert(wanted.attachment.clone(), pool_key);
-        self.note_uses(key);
         let cluster = &self.config.cluster;
         let network = wanted.network.as_ref().and_then(|network| self.networks.get(network));
         Ok(match network {
@@ -592,6 +628,42 @@ impl Manager {
     }
 }
 
+/// What the API server would refuse, and with it every later write of the pod, is not written.
+fn fits(text: &str) -> Result<(), Refusal> {
+    if text.len() <= ANNOTATION_LIMIT {
+        return Ok(());
+    }
+    let message = format!(
+        "{} would have {} bytes, and at most {ANNOTATION_LIMIT} are written: ask for fewer networks",
+        PodNetworks::KEY,
+        text.len()
+    );
+    Err(Refusal::told(Trouble::new("TooManyNetworks", message), None))
+}
+
+fn nad_of(attachment: &Attachment) -> Option<ObjectKey> {
+    match attachment {
+        Attachment::Default => None,
+        Attachment::Nad(key) => object_key(key),
+    }
+}
+
 fn pod_target(key: &ObjectKey) -> Target {
     Target { kind: Kind::Pod, namespace: Some(key.namespace.to_string()), name: key.name.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_not_written() {
+        assert_eq!(fits(&"x".repeat(ANNOTATION_LIMIT)), Ok(()));
+        let refusal = fits(&"x".repeat(ANNOTATION_LIMIT + 1)).unwrap_err();
+        let message = refusal.trouble.unwrap().message;
+        assert_eq!(
+            message,
+            "k8s.ovn.org/pod-networks would have 204801 bytes, and at most 204800 are written: ask for fewer networks"
+        );
+    }
 }

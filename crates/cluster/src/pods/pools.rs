@@ -19,6 +19,10 @@ pub(super) struct Pools {
 }
 
 impl Pools {
+    pub(super) fn get(&self, key: PoolKey) -> Option<&Pool> {
+        self.all.get(&key)
+    }
+
     pub(super) fn get_mut(&mut self, key: PoolKey) -> Option<&mut Pool> {
         self.all.get_mut(&key)
     }
@@ -188,6 +192,11 @@ impl Pool {
         if let Some(ids) = &mut self.tunnels {
             ids.release(owner);
         }
+    }
+
+    /// Whether somebody who asks for these addresses may find a place: those of them that are here are free.
+    pub(super) fn may_serve(&self, asked: &[IpAddr]) -> bool {
+        asked.iter().all(|address| self.addresses.holder(*address).is_none())
     }
 
     /// The routers' addresses, in the subnets' order.

@@ -16,7 +16,8 @@ use crate::Config;
 use crate::attachments::{Attachments, Verdict};
 use crate::keys::Wait;
 use crate::namespaces::Namespaces;
-use crate::networks::Networks;
+use crate::networks::{NetworkState, Networks};
+use crate::owners::Owners;
 use crate::trouble::{Lacks, Trouble, invalid_primary_network};
 
 /// One attachment that a pod is to have.
@@ -58,6 +59,7 @@ pub(super) struct Offer<'a> {
     pub(super) namespaces: &'a Namespaces,
     pub(super) attachments: &'a Attachments,
     pub(super) networks: &'a Networks,
+    pub(super) owners: &'a Owners,
 }
 
 impl Offer<'_> {
@@ -103,9 +105,8 @@ impl Offer<'_> {
                 Refusal::told(invalid_primary_network(namespace.as_str(), Lacks::Network), wait())
             })?;
         let state = self.networks.get(&network).ok_or_else(|| Refusal::silent(Wait::Nad(nad.clone())))?;
-        if state.is_going() {
-            let message = format!("network {network} is being deleted: it takes no more pods");
-            return Err(Refusal::told(Trouble::new("NetworkDeleting", message), wait()));
+        if let Some(trouble) = self.leaving(&nad, &network) {
+            return Err(Refusal::told(trouble, wait()));
         }
         let key = nad_key(&nad, 0).ok_or_else(|| Refusal::text(format!("NAD {nad} has no usable name")))?;
         let asked = self.asked_of_primary(&network, state.intent().topology, request)?;
@@ -162,6 +163,21 @@ impl Offer<'_> {
         Ok(Some(asked(&selection)))
     }
 
+    /// Why an attachment takes no more pods, if it is on its way out: its network, itself, or its namespace's part in it.
+    fn leaving(&self, nad: &ObjectKey, network: &NetworkName) -> Option<Trouble> {
+        let going = self.networks.get(network).is_none_or(NetworkState::is_going);
+        let deleted = self.attachments.get(nad).is_none_or(|record| record.deleting);
+        let owner = self.attachments.owner(nad, self.owners);
+        let deselected = owner.is_some_and(|owner| !self.owners.admits(owner, &nad.namespace));
+        let why = match (going, deleted, deselected) {
+            (true, ..) => "is being deleted".to_owned(),
+            (_, true, _) => format!("leaves namespace {}: its attachment is being deleted", nad.namespace),
+            (.., true) => format!("does not select namespace {} any more", nad.namespace),
+            _ => return None,
+        };
+        Some(Trouble::new("NetworkDeleting", format!("network {network} {why}: it takes no more pods")))
+    }
+
     /// The networks that the pod itself asks for. Those of other plugins are theirs.
     fn secondary(&self, pod: &Pod) -> Result<Vec<Wanted>, Refusal> {
         let requested = pod.requested.clone().map_err(Refusal::text)?.unwrap_or_default();
@@ -185,6 +201,17 @@ impl Offer<'_> {
     /// The network of an attachment that a pod asks for, if it is one of ours and the pod may have it.
     fn selected(&self, pod: &Pod, nad: &ObjectKey) -> Result<Option<NetworkName>, Refusal> {
         let wait = || Some(Wait::Nad(nad.clone()));
+        // Whatever is in another namespace: whether it is there, and what it is, is not this pod's to learn.
+        let is_ours = |nad: &causeway_record::Nad| {
+            !matches!(nad.attachment, nad::Attachment::Foreign | nad::Attachment::Unreadable(_))
+        };
+        if nad.namespace != pod.key.namespace && self.attachments.get(nad).is_none_or(is_ours) {
+            let message = format!(
+                "networks of namespace {} are for its own pods: pod {} cannot attach to {nad}",
+                nad.namespace, pod.key
+            );
+            return Err(Refusal::told(Trouble::new("InvalidRequest", message), wait()));
+        }
         let Some((record, verdict)) = self.attachments.get(nad).zip(self.attachments.verdict(nad)) else {
             let message = format!("NetworkAttachmentDefinition {nad} is not there");
             return Err(Refusal::told(Trouble::new("NotFound", message), wait()));
@@ -203,11 +230,8 @@ impl Offer<'_> {
                  k8s.v1.cni.cncf.io/networks"
             )));
         }
-        if self.attachments.is_controlled(nad) && nad.namespace != pod.key.namespace {
-            return Err(Refusal::text(format!(
-                "network {network} is for pods of namespace {}: pod {} cannot attach to {nad}",
-                nad.namespace, pod.key
-            )));
+        if let Some(trouble) = self.leaving(nad, &network) {
+            return Err(Refusal::told(trouble, wait()));
         }
         Ok(Some(network))
     }

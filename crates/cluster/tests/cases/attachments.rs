@@ -118,14 +118,14 @@ fn c013_c014_c040_labels_and_annotations_follow() {
     world.tenant("demo");
     world.put(json!({
         "kind": "UserDefinedNetwork",
-        "metadata": {"namespace": "demo", "name": "db", "labels": {"team": "x"}, "annotations": {"foo": "1", "k8s.ovn.org/bar": "2"}},
+        "metadata": {"namespace": "demo", "name": "db", "labels": {"team": "x"}, "annotations": {"description": "1", "foo": "1", "k8s.ovn.org/bar": "2"}},
         "spec": {"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.0.0.0/24"]}},
     }));
     let meta = |world: &World| world.object(NAD, "demo/db")["metadata"].clone();
     let numbers = json!({"k8s.ovn.org/network-name": "demo_db", "k8s.ovn.org/network-id": "1", "k8s.ovn.org/tunnel-keys": "[16711684,16715779]"});
     let annotations = |foo: &str| {
         let mut all = numbers.clone();
-        all["foo"] = foo.into();
+        all["description"] = foo.into();
         all
     };
     assert_eq!(meta(&world)["annotations"], annotations("1"));
@@ -133,7 +133,7 @@ fn c013_c014_c040_labels_and_annotations_follow() {
     world.change(
         Kind::UserDefinedNetwork,
         "demo/db",
-        &json!({"metadata": {"annotations": {"foo": "2"}, "labels": {"team": null}}}),
+        &json!({"metadata": {"annotations": {"description": "2"}, "labels": {"team": null}}}),
     );
     assert_eq!(meta(&world)["annotations"], annotations("2"));
     assert_eq!(meta(&world)["labels"], json!({"k8s.ovn.org/user-defined-network": ""}));

@@ -195,7 +195,7 @@ fn claims_must_be_plausible() {
         (&["127.0.0.1"][..], "cannot be an address of a tunnel"),
         (&["ff02::1"], "cannot be an address of a tunnel"),
         (&["10.244.3.4"], "is in 10.244.0.0/16"),
-        (&["172.18.0.2"], "is the InternalIP of node n2"),
+        (&["172.18.0.2"], "is an address of node n2"),
         (&many, "9 tunnel addresses are too many"),
     ] {
         world.said.clear();

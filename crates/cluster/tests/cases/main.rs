@@ -9,6 +9,8 @@ mod connect_history;
 mod connect_numbers;
 mod connect_status;
 mod connects;
+mod corners;
+mod hostile;
 mod lifecycle;
 mod mirror_history;
 mod mirrors;

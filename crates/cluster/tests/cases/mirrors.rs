@@ -154,8 +154,13 @@ fn i005_pods_of_the_host_keep_their_address() {
     let mut world = tenant();
     world.put(json!({"kind": "Pod", "metadata": {"namespace": "demo", "name": "h"},
                      "spec": {"nodeName": "n1", "hostNetwork": true}}));
-    serve(&mut world, "demo/web", &["demo/h", "demo/a"]);
-    assert_eq!(addresses(&world, "demo/web"), texts(&["10.244.9.9", "10.0.0.3"]));
+    let at = json!({"status": {"addresses": [{"type": "InternalIP", "address": "172.18.0.2"}]}});
+    world.change(Kind::Node, "n1", &at);
+    let mut host = endpoint(&world, "demo/h");
+    host["addresses"] = json!(["172.18.0.2"]);
+    let other = endpoint(&world, "demo/a");
+    world.put(slice("demo/web", "IPv4", json!([host, other])));
+    assert_eq!(addresses(&world, "demo/web"), texts(&["172.18.0.2", "10.0.0.3"]));
 }
 
 /// A mirror goes with its slice; with the service both go, for they have the same owner.
@@ -359,16 +364,16 @@ fn i014_addresses_that_are_no_pods() {
     assert_eq!(mirror_of(&world, "demo/nobodys"), None);
 }
 
-/// Whoever names a pod of another namespace learns nothing about it.
+/// Whoever names a pod of another namespace learns nothing about it, and does not reach it.
 #[test]
 fn i014_a_pod_of_another_namespace() {
     let mut world = tenant();
     world.tenant("red");
     world.layer2("red/db", &["10.7.0.0/24"]);
     world.put(slice("red/web", "IPv4", json!([endpoint(&world, "demo/a")])));
-    assert_eq!(addresses(&world, "red/web"), texts(&["10.244.9.9"]));
+    assert_eq!(addresses(&world, "red/web"), None);
     world.pod("red/a", "n1");
-    assert_eq!(addresses(&world, "red/web"), texts(&["10.244.9.9"]));
+    assert_eq!(addresses(&world, "red/web"), None);
 }
 
 #[test]
@@ -553,4 +558,101 @@ fn work_for_a_pod_does_not_grow_with_slices() {
     };
     let (few, many) = (cost(1).min(cost(1)), cost(1000).min(cost(1000)));
     assert!(many < few * 5, "{few:?} with 1 slice, {many:?} with 1000");
+}
+
+/// Whoever may write slices cannot aim his service at others: only his own pods count, by reference, pods on nodes where they
+/// really run, and what is outside. What is skipped is said.
+#[test]
+fn a_slice_cannot_aim_at_others() {
+    let mut world = tenant();
+    let at = |address: &str| json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
+    world.change(Kind::Node, "n1", &at("172.18.0.2"));
+    world.change(Kind::Node, "n2", &at("172.18.0.3"));
+    world.island("victim", "10.50.0.0/16", json!({"road": "x"}));
+    world.put(json!({"kind": "Pod", "metadata": {"namespace": "demo", "name": "host"},
+                     "spec": {"nodeName": "n1", "hostNetwork": true}}));
+    let plain = |address: &str| json!({"addresses": [address], "conditions": {"ready": true}});
+    let on_node = endpoint(&world, "demo/host");
+    let host = |address: &str| {
+        let mut endpoint = on_node.clone();
+        endpoint["addresses"] = json!([address]);
+        endpoint
+    };
+    let inside = [
+        "10.244.0.9",
+        "10.96.0.1",
+        "100.64.0.2",
+        "100.65.0.1",
+        "100.88.0.2",
+        "169.254.0.2",
+        "127.0.0.1",
+        "172.18.0.3",
+        "10.0.0.9",
+    ];
+    let hosts = [host("172.18.0.3"), host("10.50.0.9")];
+    for (number, bad) in inside.map(plain).into_iter().chain(hosts).enumerate() {
+        let name = format!("demo/bad{number}");
+        let address = bad["addresses"][0].as_str().unwrap().to_owned();
+        world.put(slice(&name, "IPv4", json!([bad, plain("192.0.2.7")])));
+        assert_eq!(addresses(&world, &name), texts(&["192.0.2.7"]), "{address}");
+        let said = world.said.last().unwrap();
+        assert!(
+            said.starts_with(&format!("EndpointSlice {name} EndpointNotServed")) && said.contains(&address),
+            "{said}"
+        );
+    }
+    let mut foreign = endpoint(&world, "demo/a");
+    foreign["targetRef"]["namespace"] = "victim".into();
+    foreign["addresses"] = json!(["10.244.0.9"]);
+    world.put(slice("demo/foreign", "IPv4", json!([foreign])));
+    assert_eq!(addresses(&world, "demo/foreign"), None);
+    let good = host("172.18.0.2");
+    world.put(slice("demo/good", "IPv4", json!([good])));
+    assert_eq!(addresses(&world, "demo/good"), texts(&["172.18.0.2"]));
+}
+
+/// An address that is outside until its network is connected is somebody's from then on.
+#[test]
+fn what_is_connected_is_not_outside() {
+    let mut world = tenant();
+    world.change(Kind::IpamClaim, "demo", &json!({"metadata": {"labels": {"road": "x"}}}));
+    world.island("victim", "10.50.0.0/16", json!({"road": "x"}));
+    world.put(slice("demo/aim", "IPv4", json!([{"addresses": ["10.50.0.3"]}])));
+    assert_eq!(
+        addresses(&world, "demo/aim"),
+        texts(&["10.50.0.3"]),
+        "whatever is outside may have this address"
+    );
+    let both =
+        json!([crate::world::cudns(json!({"road": "x"})), crate::world::namespaces(json!({"road": "x"}))]);
+    world.connect("main", &[("192.168.0.0/16", 24)], both);
+    assert!(world.accepted("main").starts_with("True/"), "{}", world.accepted("main"));
+    assert_eq!(addresses(&world, "demo/aim"), texts(&[]));
+    assert!(world.said.iter().any(|said| said.contains("not served: 10.50.0.3")), "{:?}", world.said);
+    world.delete(Kind::ClusterNetworkConnect, "main");
+    assert_eq!(addresses(&world, "demo/aim"), texts(&["10.50.0.3"]));
+}
+
+/// On the default network zones serve; its users are told here, once.
+#[test]
+fn users_of_the_default_network_are_told() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.namespace("plain", json!({}));
+    world.pod("plain/a", "n1");
+    let mut own = endpoint(&world, "plain/a");
+    own["addresses"] = json!(["10.244.0.3"]);
+    world.put(slice("plain/own", "IPv4", json!([own.clone(), {"addresses": ["192.0.2.7"]}])));
+    assert_eq!(world.said, Vec::<String>::new());
+    own["addresses"] = json!(["10.244.0.4"]);
+    world.put(slice("plain/aim", "IPv4", json!([own])));
+    assert_eq!(
+        world.said,
+        [
+            "EndpointSlice plain/aim EndpointNotServed: endpoints are not served: 10.244.0.4. They are addresses inside of the cluster \
+             and not those of a pod of namespace plain that targetRef names"
+        ]
+    );
+    world.pod("plain/b", "n1");
+    world.change(SLICE, "plain/aim", &json!({"metadata": {"labels": {"more": "1"}}}));
+    assert_eq!(world.said.len(), 1, "{:?}", world.said);
 }

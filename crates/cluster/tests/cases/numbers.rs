@@ -196,3 +196,115 @@ fn numbers_rest_until_every_node_has_cleared_them() {
     networks(&mut world, 1);
     assert_eq!(id(&world, "t0/net"), 2, "in turn all the same");
 }
+
+fn unheard(world: &mut World, node: &str, status: &str) {
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    world.change(Kind::Node, node, &ready);
+}
+
+fn epochs(world: &mut World, node: &str, epoch: u64) {
+    world.report(node, json!({"epoch": epoch}));
+}
+
+/// What rests, and who is away.
+fn rests(world: &World) -> (Vec<u32>, Vec<String>) {
+    let record = world.reuse();
+    let away = record.away.keys().map(ToString::to_string).collect();
+    (record.network_ids.quarantined.into_keys().collect(), away)
+}
+
+/// A node that is away for long is fenced: when all others have stopped listening to it, numbers no longer wait for it. It is
+/// listened to again when it has cleared what was freed meanwhile. Another manager in between changes nothing.
+#[test]
+fn a_node_that_is_away_freezes_nothing_for_ever() {
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    networks(&mut world, 2);
+    unheard(&mut world, "n2", "Unknown");
+    world.delete(UDN, "t0/net");
+    epochs(&mut world, "n1", 1);
+    world.tick(599_000);
+    assert_eq!(rests(&world), (vec![1], vec![]), "it may come back");
+    world.tick(600_000);
+    assert_eq!((rests(&world), world.reuse().epoch), ((vec![1], vec!["n2".into()]), Epoch(2)));
+    world.restart(|_| {});
+    assert_eq!(rests(&world), (vec![1], vec!["n2".into()]), "n1 may still listen to it");
+    epochs(&mut world, "n1", 2);
+    assert_eq!(rests(&world), (vec![], vec!["n2".into()]));
+    unheard(&mut world, "n2", "True");
+    assert_eq!(rests(&world), (vec![], vec!["n2".into()]), "being there is not enough");
+    epochs(&mut world, "n2", 1);
+    assert_eq!(rests(&world), (vec![], vec!["n2".into()]));
+    epochs(&mut world, "n2", 2);
+    assert_eq!(rests(&world), (vec![], vec![]));
+    world.tick(99_999_000_000);
+    assert_eq!(rests(&world), (vec![], vec![]), "a node that has cleared everything is in nobody's way");
+}
+
+/// A Node that is deleted may still run: numbers wait until nobody listens to it any more, and for nothing else.
+#[test]
+fn a_deleted_node_is_waited_for_until_nobody_listens_to_it() {
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    networks(&mut world, 1);
+    world.delete(UDN, "t0/net");
+    epochs(&mut world, "n1", 1);
+    world.delete(Kind::Node, "n2");
+    assert_eq!(rests(&world), (vec![1], vec!["n2".into()]));
+    epochs(&mut world, "n1", 2);
+    assert_eq!(rests(&world), (vec![], vec![]));
+}
+
+fn second(world: &mut World, path: &str) {
+    world.udn(
+        path,
+        json!({"topology": "Layer2", "layer2": {"role": "Secondary", "ipam": {"mode": "Disabled"}}}),
+    );
+}
+
+/// Twenty networks a minute: the next one waits and is told why, and nobody else waits with it.
+#[test]
+fn new_networks_of_a_namespace_come_one_after_the_other() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tick(1000);
+    ["mallory", "other"].iter().for_each(|name| world.namespace(name, json!({})));
+    (0..22).for_each(|number| second(&mut world, &format!("mallory/n{number:02}")));
+    assert_eq!(id(&world, "mallory/n19"), 20);
+    assert_eq!(
+        world.udn_condition("mallory/n20", "NetworkReady"),
+        "False/TooManyNewNetworks namespace mallory has got 20 new networks within a minute: the next one follows in a few seconds"
+    );
+    let hand =
+        json!({"type": "ovn-k8s-cni-overlay", "name": "hand", "topology": "layer2", "role": "secondary"});
+    world.nad("mallory/hand", &hand.to_string());
+    assert_eq!(id(&world, "mallory/hand"), Value::Null);
+    second(&mut world, "other/net");
+    assert_eq!(id(&world, "other/net"), 21);
+    world.tick(4000);
+    assert_eq!([id(&world, "mallory/n20"), id(&world, "mallory/n21")], [json!(22), Value::Null]);
+    world.tick(10_000);
+    assert_eq!([id(&world, "mallory/hand"), id(&world, "mallory/n21")], [23, 24]);
+}
+
+/// Numbers that rest count for the namespace that has freed them, also after a restart: churn cannot use up everybody's.
+#[test]
+fn churn_uses_up_what_the_namespace_may_have() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    ["mallory", "other"].iter().for_each(|name| world.namespace(name, json!({})));
+    for number in 0..256_i64 {
+        world.tick(number * 3_000);
+        second(&mut world, "mallory/net");
+        assert_eq!(id(&world, "mallory/net"), number + 1);
+        world.delete(UDN, "mallory/net");
+    }
+    world.restart(|_| {});
+    second(&mut world, "mallory/net");
+    assert_eq!(
+        world.udn_condition("mallory/net", "NetworkReady"),
+        "False/TooManyNetworks namespace mallory has 0 networks, and 256 more are deleted but not yet gone from every node: 256 at \
+         most; delete what is not needed"
+    );
+    second(&mut world, "other/net");
+    assert_eq!(id(&world, "other/net"), 257);
+    epochs(&mut world, "n1", 256);
+    world.tick(99_000_001);
+    assert_eq!(id(&world, "mallory/net"), 258);
+}

@@ -177,6 +177,22 @@ fn h011_e017_a_full_subnet_is_said_and_left_by_waiting() {
     assert!(condition(&world).starts_with("True/"), "{}", condition(&world));
 }
 
+/// Open ports that cannot be read are said once, on the pod, which gets its addresses all the same.
+#[test]
+fn open_ports_that_cannot_be_read_are_said() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.namespace("plain", json!({}));
+    world.pod_with("plain/a", "n1", json!({"k8s.ovn.org/open-default-ports": "- protocol: quic\n  port: 1"}));
+    assert_eq!(world.address("plain/a", "default"), "10.244.0.3/24");
+    assert_eq!(
+        world.said,
+        [
+            "Pod plain/a ErrorUpdatingResource: annotation k8s.ovn.org/open-default-ports is malformed: protocol \"quic\" is none of \
+             tcp, udp, sctp, icmp, icmpv6"
+        ]
+    );
+}
+
 /// H013: a freed address rests while others are free.
 #[test]
 fn h013_addresses_are_given_out_in_turn() {

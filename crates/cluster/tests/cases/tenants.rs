@@ -99,7 +99,7 @@ fn networks_are_for_their_namespaces() {
     assert_eq!(
         world.said,
         [
-            "Pod mallory/pod ErrorAllocatingPod: network victim_second is for pods of namespace victim: pod mallory/pod cannot attach to victim/second"
+            "Pod mallory/pod ErrorAllocatingPod: networks of namespace victim are for its own pods: pod mallory/pod cannot attach to victim/second"
         ]
     );
 }

@@ -52,6 +52,7 @@ pub(crate) fn config(subnets: &[(&str, u8)], services: &[&str]) -> Config {
         default_subnets: subnets.iter().map(subnet).collect(),
         max_nodes: 1000,
         namespace: "causeway".into(),
+        fence_after_ms: 600_000,
         connect_topology: causeway_types::ConnectTopology::Transit,
         features: Features::default(),
     }

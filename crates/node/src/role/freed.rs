@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use causeway_alloc::Reuse;
 use causeway_ovn::Str;
 use causeway_ovsdb_client::ovsdb::Replica;
-use causeway_types::{ConnectName, DatapathKey, NetworkId};
+use causeway_types::{ConnectName, DatapathKey, NetworkId, NodeName};
 use causeway_zone::{ConnectInfo, Connecting, Place, Subject, Zone};
 
 use super::trouble::Trouble;
@@ -23,6 +23,8 @@ pub(super) struct InUse {
     places: BTreeSet<(ConnectName, u32, Option<u32>)>,
     /// Connections of which something is not as planned: their rows may be in any place that they ever had.
     uncertain: BTreeSet<ConnectName>,
+    /// Nodes that tunnels lead to.
+    tunnels: BTreeSet<NodeName>,
 }
 
 impl InUse {
@@ -46,6 +48,12 @@ impl InUse {
             let keys = rows.filter_map(|row| row.get(column)?.get(REQUESTED_KEY)?.parse::<u32>().ok());
             self.tunnel_keys.extend(keys);
         }
+    }
+
+    /// The nodes that tunnels lead to, by the southbound database.
+    pub(super) fn add_tunnels(&mut self, southbound: &Replica, record: &Reuse) {
+        let there = |node: &&NodeName| has_rows(southbound, &causeway_plan::chassis_slice(node));
+        self.tunnels.extend(record.away.keys().filter(there).cloned());
     }
 
     /// A slice that is held, fails or waits may keep a connection's rows where they were; one without rows keeps nothing.
@@ -89,7 +97,9 @@ pub(super) fn cleared(record: &Reuse, in_use: &InUse) -> i64 {
         let in_use = |(index, slice, _): &&_| in_use.has_place(name, *index, *slice);
         held.filter(in_use).map(|(.., epoch)| epoch)
     });
-    let held = networks.chain(keys).map(|(_, epoch)| epoch).chain(places);
+    let heard = record.away.iter().filter(|(node, _)| in_use.tunnels.contains(*node));
+    let held =
+        networks.chain(keys).map(|(_, epoch)| epoch).chain(places).chain(heard.map(|(_, epoch)| epoch));
     let first = held.map(|epoch| epoch.0.saturating_sub(1)).min();
     i64::try_from(first.unwrap_or(record.epoch.0)).unwrap_or(i64::MAX)
 }
@@ -125,6 +135,19 @@ mod tests {
         assert_eq!(cleared(&record, &in_use(&[16_715_780], &[])), 4);
         assert_eq!(cleared(&record, &in_use(&[16_715_780], &[(3, None)])), 3);
         assert_eq!(cleared(&record, &in_use(&[], &[(4, Some(2))])), 1);
+    }
+
+    /// A zone that has not yet cut the tunnel to a node that is away does not confirm it.
+    #[test]
+    fn a_tunnel_to_a_node_that_is_away_holds_its_epoch_back() {
+        let away = [("n3".parse().unwrap(), Epoch(4))].into();
+        let record = Reuse { epoch: Epoch(6), away, ..Reuse::default() };
+        let in_use = |nodes: &[&str]| InUse {
+            tunnels: nodes.iter().map(|node| node.parse().unwrap()).collect(),
+            ..InUse::default()
+        };
+        assert_eq!(cleared(&record, &in_use(&["n2"])), 6);
+        assert_eq!(cleared(&record, &in_use(&["n2", "n3"])), 3);
     }
 
     /// A freed number is confirmed by itself: whatever is held elsewhere, only who may still have it holds it back.

@@ -505,6 +505,7 @@ impl Task {
         }
         let mut in_use = InUse::of(&self.state.zone);
         in_use.add_rows(self.northbound.replica());
+        in_use.add_tunnels(self.southbound.replica(), record);
         let nb = causeway_plan::northbound(&self.state.zone);
         in_use.add_troubled(self.northbound.replica(), &Trouble::of(&nb, self.northbound.engine()));
         self.epoch = freed::cleared(record, &in_use);

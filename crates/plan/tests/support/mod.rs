@@ -407,13 +407,32 @@ pub fn service_port(name: &str, protocol: Protocol, port: u16) -> ServicePort {
     ServicePort { name: name.into(), protocol, port }
 }
 
+/// What a pod is called that is behind an address.
+fn name_of(address: &str) -> String {
+    format!("p-{}", address.replace(['.', ':'], "-").trim_matches('-'))
+}
+
+/// Pods of the default network that are behind `address@node`; they run on another node, so that nothing but their addresses is
+/// known here.
+pub fn behind(zone: &mut Zone, namespace: &str, endpoints: &[&str]) {
+    for address in endpoints.iter().map(|text| text.split_once('@').unwrap().0) {
+        let net = format!("{address}/{}", if address.contains(':') { 64 } else { 24 });
+        let name = format!("{namespace}/{}", name_of(address));
+        zone.apply_pod(&pod(&name, "n2", &[("default", "primary", &[net.as_str()], None)]));
+    }
+}
+
 /// Ready endpoints `address@node` of a service at port 8080/TCP, on a network other than the default one.
 pub fn slice(slice: &str, service: &str, network: Option<&str>, endpoints: &[&str]) -> EndpointSlice {
     let (namespace, name) = slice.split_once('/').unwrap();
     let endpoint = |text: &&str| {
         let (address, node) = text.split_once('@').unwrap();
         let conditions = json!({"ready": true, "serving": true, "terminating": false});
-        json!({"addresses": [address], "conditions": conditions, "nodeName": node})
+        let mut endpoint = json!({"addresses": [address], "conditions": conditions, "nodeName": node});
+        if network.is_none() {
+            endpoint["targetRef"] = json!({"kind": "Pod", "namespace": namespace, "name": name_of(address)});
+        }
+        endpoint
     };
     let is_ipv6 = endpoints.first().is_some_and(|text| text.contains(':'));
     let labels = match network {
@@ -460,6 +479,9 @@ pub fn serve(zone: &mut Zone, ip: Ip) {
                 let endpoints = [format!("{here}@n1"), format!("{second}@n2")];
                 let endpoints = endpoints.each_ref().map(String::as_str);
                 let at = format!("{namespace}/{name}-{family}");
+                if network.is_none() {
+                    behind(zone, namespace, &endpoints);
+                }
                 zone.apply_endpoint_slice(&slice(&at, name, network, &endpoints));
             }
         }

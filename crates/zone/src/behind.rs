@@ -1,0 +1,146 @@
+//! Who is behind an endpoint. Whoever may write EndpointSlices must not aim his service at others: their pods, routers or nodes.
+//!
+//! Mirrors are the cluster manager's word, and it has judged their addresses; here only roads are looked at, which may be newer
+//! than a mirror. On the default network an endpoint counts if it has the address of the pod that it names, in the slice's own
+//! namespace, or if nobody in the cluster has the address. So of every pod of the default network its address is kept, under a
+//! mark that stands for its name: a few dozen bytes each.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use causeway_api::annotations::{Attachment, PodRole};
+use causeway_record::{self as record, ObjectKey};
+use causeway_types::{Cidr, NetworkName, NodeName};
+use sha2::{Digest as _, Sha256};
+
+use super::service::{EndpointInfo, SliceInfo};
+use super::{Change, Changes, Zone};
+
+/// Stands for a pod's name. So long that nobody finds a name with the mark of somebody else's.
+pub(super) type Mark = [u8; 12];
+
+pub(super) fn mark(pod: &ObjectKey) -> Mark {
+    let hash = Sha256::digest(pod.to_string());
+    let mut mark = Mark::default();
+    mark.copy_from_slice(&hash[..12]);
+    mark
+}
+
+/// What a pod has, for services of the default network.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Own {
+    /// Addresses on the default network.
+    Addresses(Option<Ipv4Addr>, Option<Ipv6Addr>),
+    /// Those of its node.
+    Host(Arc<NodeName>),
+}
+
+impl Own {
+    fn of(pod: &record::Pod) -> Option<Self> {
+        let node = pod.node.as_ref().filter(|_| !pod.finished)?;
+        if pod.host_network {
+            return Some(Self::Host(Arc::new(node.clone())));
+        }
+        let networks = pod.networks.as_ref().ok()?.as_ref()?;
+        let entry = networks.0.get(&Attachment::Default)?;
+        if entry.role == Some(PodRole::InfrastructureLocked) {
+            return None;
+        }
+        let (mut v4, mut v6) = (None, None);
+        for net in &entry.ip_addresses {
+            match net.addr() {
+                IpAddr::V4(address) => v4 = Some(address),
+                IpAddr::V6(address) => v6 = Some(address),
+            }
+        }
+        Some(Self::Addresses(v4, v6))
+    }
+}
+
+/// Pods that endpoints of the default network may be.
+#[derive(Debug, Default)]
+pub(super) struct Behind {
+    pods: HashMap<Mark, Own>,
+}
+
+impl Zone {
+    /// Takes in what a pod has, or that it is gone. Endpoints that name it are judged anew; only its own namespace can name it.
+    pub(super) fn set_behind(&mut self, key: &ObjectKey, pod: Option<&record::Pod>) -> Changes {
+        let (mark, own) = (mark(key), pod.and_then(Own::of));
+        let mut changes = Changes::default();
+        if self.behind.pods.get(&mark) == own.as_ref() {
+            return changes;
+        }
+        match own {
+            Some(own) => drop(self.behind.pods.insert(mark, own)),
+            None => drop(self.behind.pods.remove(&mark)),
+        }
+        for service in self.services.naming(&key.namespace, |one| one.pod == Some(mark)) {
+            changes.add(Change::Endpoints { service, network: self.default.clone() });
+        }
+        changes
+    }
+
+    /// Addresses of nodes have changed: endpoints that have them are judged anew.
+    pub(super) fn nodes_moved(&self, addresses: &[IpAddr], changes: &mut Changes) {
+        if addresses.is_empty() {
+            return;
+        }
+        for service in self.services.having(|one| addresses.contains(&one.address)) {
+            changes.add(Change::Endpoints { service, network: self.default.clone() });
+        }
+    }
+
+    /// Roads of a network have changed: endpoints outside of it are judged anew.
+    pub(super) fn roads_moved(&self, network: &NetworkName, changes: &mut Changes) {
+        let outside = |one: &EndpointInfo| !self.is_in(network, one.address);
+        for namespace in self.namespaces_of(network) {
+            for service in self.services.naming(&namespace, outside) {
+                changes.add(Change::Endpoints { service, network: network.clone() });
+            }
+        }
+    }
+
+    /// Whether an endpoint of a service on a network is sent to.
+    pub fn is_served(
+        &self,
+        service: &ObjectKey,
+        network: &NetworkName,
+        slice: &SliceInfo,
+        one: &EndpointInfo,
+    ) -> bool {
+        let address = one.address;
+        if slice.mirror().is_some() {
+            return self.is_in(network, address) || !self.is_across(network, address);
+        }
+        if one.pod.is_some_and(|pod| self.is_behind(pod, address)) {
+            return true;
+        }
+        // The API server says itself where it is, and that may be a node.
+        let api = service.namespace.as_str() == "default" && service.name == "kubernetes";
+        !self.config.cluster.is_internal(address) && (api || self.nodes.at(address).is_none())
+    }
+
+    fn is_behind(&self, pod: Mark, address: IpAddr) -> bool {
+        match (self.behind.pods.get(&pod), address) {
+            (Some(Own::Addresses(v4, _)), IpAddr::V4(address)) => *v4 == Some(address),
+            (Some(Own::Addresses(_, v6)), IpAddr::V6(address)) => *v6 == Some(address),
+            (Some(Own::Host(node)), address) => self.nodes.at(address) == Some(&**node),
+            (None, _) => false,
+        }
+    }
+
+    /// Whether an address is in a network's pod subnets.
+    fn is_in(&self, network: &NetworkName, address: IpAddr) -> bool {
+        let legs = self.active(network).into_iter().flat_map(|net| &net.legs);
+        legs.flat_map(|leg| &leg.subnets).any(|subnet| subnet.contains_address(address))
+    }
+
+    /// Whether an address is behind one of a network's roads: a pod's, or a link's.
+    fn is_across(&self, network: &NetworkName, address: IpAddr) -> bool {
+        let links = self.connects_of(network).flat_map(|info| info.places.values().flatten());
+        self.peers(network).any(|peer| self.is_in(peer, address))
+            || links.flat_map(|place| place.blocks()).any(|block: Cidr| block.contains_address(address))
+    }
+}
