@@ -414,5 +414,6 @@ fn attachments(installation: &Installation) -> Policy {
                             configuration",
             },
         ]),
+        denies: true,
     }
 }

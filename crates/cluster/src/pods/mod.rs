@@ -641,13 +641,6 @@ fn fits(text: &str) -> Result<(), Refusal> {
     Err(Refusal::told(Trouble::new("TooManyNetworks", message), None))
 }
 
-fn nad_of(attachment: &Attachment) -> Option<ObjectKey> {
-    match attachment {
-        Attachment::Default => None,
-        Attachment::Nad(key) => object_key(key),
-    }
-}
-
 fn pod_target(key: &ObjectKey) -> Target {
     Target { kind: Kind::Pod, namespace: Some(key.namespace.to_string()), name: key.name.clone() }
 }
