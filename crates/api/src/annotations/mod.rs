@@ -16,9 +16,7 @@ pub use node::{
     ManagementMacs, MasqueradeSubnets, NodeSubnets, PrimaryAddresses, TransitPeerPorts, TransitSwitchPort,
     TunnelMtu,
 };
-pub use pod::{
-    Attachment, Dns, InterfaceStatus, NetworkStatus, PodNetwork, PodNetworks, PodRole, PodRoute,
-};
+pub use pod::{Attachment, Dns, InterfaceStatus, NetworkStatus, PodNetwork, PodNetworks, PodRole, PodRoute};
 pub use request::{
     DefaultNetworkRequest, NetworkSelection, OpenPort, OpenPorts, Protocol, RequestedIp, RequestedNetworks,
     RequestedPrimary,
