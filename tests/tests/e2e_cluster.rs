@@ -394,7 +394,7 @@ fn multicast_stays_in_its_network() {
     }
     for (pod, _) in &pods {
         let own = pod.split('/').next().unwrap();
-        let foreign = |ns: &&str| *ns != own && heard(pod).contains(&format!("from-{ns}\n"));
+        let foreign = |ns: &&&str| **ns != own && heard(pod).contains(&format!("from-{ns}\n"));
         assert_eq!(namespaces.iter().find(foreign), None, "{pod} hears another network");
     }
     for pod in ["cast3/b", "cast-default/b"] {
