@@ -358,3 +358,47 @@ fn the_command_line_knows_its_sandboxes() {
     assert!(proposed.last().unwrap().ends_with("sandbox down"));
     sandbox.kubectl(&["delete", "pod", "a", "--timeout=120s"]).unwrap();
 }
+
+/// docs/limits.md: multicast reaches the sender's switch, and never another network.
+#[test]
+fn multicast_stays_in_its_network() {
+    let sandbox = shared();
+    sandbox.apply(include_str!("manifests/multicast.yaml")).unwrap();
+    let namespaces = ["cast2", "cast3", "cast-default"];
+    let places = [("a", "n1"), ("b", "n2"), ("c", "n1")];
+    let pods: Vec<(String, &str)> =
+        namespaces.iter().flat_map(|ns| places.map(|(pod, node)| (format!("{ns}/{pod}"), node))).collect();
+    sandbox.start_pods(&pods.iter().map(|(pod, node)| (pod.as_str(), *node)).collect::<Vec<_>>()).unwrap();
+    for (pod, _) in &pods {
+        let listen = "timeout 120 tcpdump --immediate-mode -l -nnA -p -Z root -i any udp port 5007 >/tmp/heard 2>/tmp/said </dev/null &";
+        sandbox.pod(pod).exec(&["sh", "-c", listen]).unwrap();
+        let listens = || Ok(sandbox.pod(pod).exec(&["grep", "listening", "/tmp/said"]).ok());
+        sandbox.wait_for(&format!("{pod} to listen"), listens).unwrap();
+    }
+    let send = |ns: &str| {
+        let words = format!("echo from-{ns} | nc -u -w 1 239.1.2.3 5007");
+        sandbox.pod(&format!("{ns}/a")).exec(&["sh", "-c", &words]).unwrap();
+    };
+    let heard = |pod: &str| sandbox.pod(pod).exec(&["cat", "/tmp/heard"]).unwrap();
+    // On the same node all of it arrives, so what is not elsewhere then is not on its way.
+    for (ns, far) in [("cast2", true), ("cast3", false), ("cast-default", false)] {
+        let mine = format!("from-{ns}");
+        sandbox
+            .wait_for(&format!("multicast in {ns}"), || {
+                send(ns);
+                let arrived = heard(&format!("{ns}/c")).contains(&mine)
+                    && (!far || heard(&format!("{ns}/b")).contains(&mine));
+                Ok(arrived.then_some(()))
+            })
+            .unwrap();
+    }
+    for (pod, _) in &pods {
+        let own = pod.split('/').next().unwrap();
+        let foreign = |ns: &&&str| **ns != own && heard(pod).contains(&format!("from-{ns}\n"));
+        assert_eq!(namespaces.iter().find(foreign), None, "{pod} hears another network");
+    }
+    for pod in ["cast3/b", "cast-default/b"] {
+        assert!(!heard(pod).contains("from-"), "{pod} is on another node");
+    }
+    sandbox.kubectl(&["delete", "namespace", "cast2", "cast3", "cast-default", "--timeout=180s"]).unwrap();
+}

@@ -57,7 +57,7 @@ fn the_example_is_accepted(cluster: &Cluster) {
     assert_eq!(connect["metadata"]["finalizers"], json!([keys::CONNECT_FINALIZER]));
     assert_eq!(connect["status"]["status"], "Progressing", "zones have said nothing");
     assert_eq!(connect["status"]["connectedNetworks"], "2/2");
-    assert_eq!(condition(connect, "Ready")["reason"], "OVNSetupPending");
+    assert_eq!(condition(&connect, "Ready")["reason"], "OVNSetupPending");
 }
 
 fn condition(connect: &Value, kind: &str) -> Value {

@@ -407,3 +407,27 @@ fn a_node_without_a_part_keeps_its_pods_waiting() {
     world.node("n3");
     assert_eq!(world.address("plain/n3", "default"), "10.244.0.4/25", "n1's pod still has .3");
 }
+
+/// How full networks are: a network as a whole, and one with a part for each node.
+#[test]
+fn addresses_in_use_are_counted() {
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    world.tenant("flat");
+    world.layer2("flat/net", &["10.0.0.0/28"]);
+    world.tenant("wide");
+    world.layer3("wide/net", "10.50.0.0/16", 24);
+    let used = |world: &World, network: &str| {
+        let all = world.manager.addresses();
+        all.into_iter().find(|line| line.network == network).map(|line| (line.used, line.total))
+    };
+    assert_eq!(used(&world, "flat_net"), None, "nobody has drawn from it");
+    world.pod("flat/a", "n1");
+    world.pod("flat/b", "n2");
+    world.pod("wide/a", "n1");
+    // Not the network's address, the broadcast address, the gateway, the management port.
+    assert_eq!(used(&world, "flat_net"), Some((2, 12)));
+    assert_eq!(used(&world, "wide_net"), Some((1, 2 * 252)));
+    assert_eq!(used(&world, "default").map(|(used, _)| used), Some(3), "each pod has a locked address there");
+    world.delete(Kind::Pod, "flat/a");
+    assert_eq!(used(&world, "flat_net"), Some((1, 12)));
+}
