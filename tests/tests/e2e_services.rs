@@ -124,6 +124,8 @@ fn services_are_where_they_are_granted() {
     wait_served(sandbox, &[]);
     every_pod_behind_a_service_answers(sandbox);
     a_pod_reaches_itself_by_its_service(sandbox);
+    a_slice_of_ones_own_reaches_nobody(sandbox, "plain/b", "plain/c", "default");
+    nobody_answers_at_an_aim_outside(sandbox, "blue/a", "green/c");
 
     let main = [("blue", "green")];
     sandbox.apply(&main_road("PodNetwork, ClusterIPServiceNetwork")).unwrap();
@@ -135,6 +137,8 @@ fn services_are_where_they_are_granted() {
     wait_success(sandbox);
     wait_pods(sandbox, &[]);
     wait_served(sandbox, &main);
+    a_slice_of_ones_own_reaches_nobody(sandbox, "blue/a", "green/c", "green");
+    a_slice_of_ones_own_reaches_nobody(sandbox, "green/a", "blue/b", "blue");
     restarts_write_nothing(sandbox);
 
     let flag = vec!["--connect-topology=compact".to_owned()];
@@ -151,6 +155,90 @@ fn services_are_where_they_are_granted() {
     wait_pods(sandbox, &main);
     a_service_follows_its_pods(sandbox);
     nothing_is_left_of_services(sandbox);
+}
+
+/// The addresses of a pod on one of its networks: the default one, or the one of its namespace.
+fn addresses_of(sandbox: &Sandbox, pod: &str, network: &str) -> Vec<String> {
+    let (namespace, name) = pod.split_once('/').unwrap();
+    let object = sandbox.get(&["pod", "-n", namespace, name]).unwrap();
+    let text = object["metadata"]["annotations"]["k8s.ovn.org/pod-networks"].as_str().unwrap();
+    let all: serde_json::Value = serde_json::from_str(text).unwrap();
+    let is_it = |key: &str| if network == "default" { key == network } else { key != "default" };
+    let entry = all.as_object().unwrap().iter().find(|(key, _)| is_it(key)).unwrap().1;
+    let addresses = entry["ip_addresses"].as_array().unwrap().iter();
+    addresses.map(|net| net.as_str().unwrap().split('/').next().unwrap().to_owned()).collect()
+}
+
+/// A service of a pod's namespace, with slices by hand that aim at somebody else's addresses and claim to be nobody's.
+fn aim(sandbox: &Sandbox, from: &str, addresses: &[String]) -> Vec<String> {
+    let namespace = network(from);
+    let mut text = format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: aim, namespace: {namespace}}}\nspec:\n  \
+         ipFamilyPolicy: RequireDualStack\n  ports:\n  - {{name: http, port: 80, targetPort: 8080}}\n"
+    );
+    for (number, address) in addresses.iter().enumerate() {
+        let family = if address.contains(':') { "IPv6" } else { "IPv4" };
+        text.push_str(&format!(
+            "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: aim-{number}\n  namespace: {namespace}\n  \
+             labels: {{kubernetes.io/service-name: aim}}\naddressType: {family}\nports: [{{name: http, port: 8080, protocol: TCP}}]\n\
+             endpoints: [{{addresses: [\"{address}\"], conditions: {{ready: true}}}}]\n"
+        ));
+    }
+    sandbox.apply(&text).unwrap();
+    self::addresses(sandbox, namespace, "aim")
+}
+
+fn stop_aiming(sandbox: &Sandbox, from: &str) {
+    sandbox
+        .kubectl(&[
+            "delete",
+            "service,endpointslice",
+            "-n",
+            network(from),
+            "aim",
+            "aim-0",
+            "aim-1",
+            "--ignore-not-found",
+        ])
+        .unwrap();
+}
+
+/// Who aims a service of his own at a pod that is not his gets a refusal, as from a service without pods, and an event.
+fn a_slice_of_ones_own_reaches_nobody(sandbox: &Sandbox, from: &str, victim: &str, on: &str) {
+    let addresses = addresses_of(sandbox, victim, on);
+    for vip in aim(sandbox, from, &addresses) {
+        let host = if vip.contains(':') { format!("[{vip}]") } else { vip };
+        let refused = || {
+            let said = sandbox.pod(from).exec(&[
+                "curl",
+                "-sS",
+                "--max-time",
+                "3",
+                &format!("http://{host}/hostname"),
+            ]);
+            if let Ok(answer) = said {
+                panic!("{from} has reached {answer} at {host}");
+            }
+            Ok(said.err().filter(|error| error.to_string().contains("Could not connect")))
+        };
+        sandbox.wait_for(&format!("{from} to be refused at {host}"), refused).unwrap();
+    }
+    let told = || {
+        let events =
+            sandbox.kubectl(&["get", "events", "-n", network(from), "-o", "jsonpath={.items[*].message}"])?;
+        Ok(addresses.iter().all(|address| events.contains(&format!("not served: {address}"))).then_some(()))
+    };
+    sandbox.wait_for("events about endpoints that are not served", told).unwrap();
+    stop_aiming(sandbox, from);
+}
+
+/// An address of a network that nobody has connected is an address outside: it leads nowhere near that network.
+fn nobody_answers_at_an_aim_outside(sandbox: &Sandbox, from: &str, victim: &str) {
+    let addresses = addresses_of(sandbox, victim, network(victim));
+    for vip in aim(sandbox, from, &addresses) {
+        assert_eq!(answer(sandbox, from, &vip), None);
+    }
+    stop_aiming(sandbox, from);
 }
 
 fn every_pod_behind_a_service_answers(sandbox: &Sandbox) {

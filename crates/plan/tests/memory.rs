@@ -1,5 +1,5 @@
-//! What a zone keeps of other nodes' pods: at most 300 bytes each on layer2 networks, nothing on others; and of services'
-//! endpoints.
+//! What a zone keeps of other nodes' pods: at most 300 bytes each on layer2 networks, an address on the default network, nothing
+//! on others; and of services' endpoints.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -20,6 +20,7 @@ fn resident() -> u64 {
 #[test]
 fn what_a_zone_keeps_is_small() {
     endpoints_are_small();
+    addresses_of_the_default_network_are_small();
     pods_of_other_nodes_are_small();
 }
 
@@ -61,5 +62,23 @@ fn endpoints_are_small() {
     let before = resident();
     (20..2_020).for_each(|n| drop(zone.apply_endpoint_slice(&of(n))));
     let each = resident().saturating_sub(before) / 200_000;
-    assert!(each <= 40, "{each} bytes for each endpoint");
+    assert!(each <= 48, "{each} bytes for each endpoint");
+}
+
+/// Of a pod of the default network its address is kept, to tell whether endpoints are who they say.
+fn addresses_of_the_default_network_are_small() {
+    let mut zone = two_nodes(Ip::V4, None);
+    let far = |n: u32| {
+        let own = format!("10.244.{}.{}/16", n >> 8, n & 255);
+        pod(
+            &format!("ns0/deployment-7f4b8c9d5b-{n:05}"),
+            "n2",
+            &[("default", "primary", &[own.as_str()], None)],
+        )
+    };
+    (0..1_000).for_each(|n| drop(zone.apply_pod(&far(n))));
+    let before = resident();
+    (1_000..1_000 + PODS).for_each(|n| drop(zone.apply_pod(&far(n))));
+    let each = resident().saturating_sub(before) / u64::from(PODS);
+    assert!(each <= 150, "{each} bytes for each pod");
 }
