@@ -65,6 +65,7 @@ fn roads_join_what_they_name_and_nothing_else() {
     pods_are_seen_by_their_own_addresses(sandbox);
     the_state_is_told_at_a_glance(sandbox);
     unchanged_restarts_write_nothing(sandbox);
+    who_is_silent_is_named(sandbox);
 
     // Two connections may join the same pair; while one of them is there, they stay joined.
     sandbox.apply(&road("main-too", "main", 170, "PodNetwork")).unwrap();
@@ -143,6 +144,59 @@ fn unchanged_restarts_write_nothing(sandbox: &Sandbox) {
     });
     assert_eq!(written(sandbox), before);
     assert_eq!(lost, 0, "packets lost in restarts");
+}
+
+/// With a component stopped on each node, what is installed works on, and nothing new counts as installed: the condition, the
+/// node's `/readyz`, its metrics and its answer to the container runtime name who does not answer. It heals by itself.
+fn who_is_silent_is_named(sandbox: &Sandbox) {
+    let silent = [
+        ("n1", "n1/ovn-controller", "ovn-controller"),
+        ("n2", "n2/ovn-northd", "ovn-northd"),
+        ("n3", "n3/nb-db", "northbound database"),
+    ];
+    silent.iter().for_each(|(_, unit, _)| sandbox.signal(unit, "STOP").unwrap());
+    sandbox.apply(&road("late", "main", 171, "PodNetwork")).unwrap();
+    let late = ["cnc", "late"];
+    for (node, _, name) in silent {
+        let begins = format!("{name} on {node} has not answered since ");
+        let said = || {
+            let (status, message) = condition(sandbox, &late, &format!("Ready-In-Zone-{node}"));
+            assert_ne!(status, "True", "{node}: {message}");
+            Ok((status == "False" && message.contains(&begins)).then_some(message))
+        };
+        println!("{}", sandbox.wait_for(&format!("{name} on {node} to be named"), said).unwrap());
+        let ask = |path: &str| {
+            let url = format!("http://127.0.0.1:9410/{path}");
+            sandbox.exec(node, &["curl", "-s", &url]).unwrap()
+        };
+        let ready = ask("readyz");
+        assert!(ready.contains(&format!("{name} has not answered for ")), "{ready}");
+        let metric = format!("causeway_component_silent_seconds{{component=\"{name}\"}} ");
+        let seconds = ask("metrics").lines().find_map(|line| line.strip_prefix(&metric)?.parse::<f64>().ok());
+        assert!(seconds.is_some_and(|seconds| seconds >= 20.0), "{node}: {seconds:?}");
+        let plugin = || {
+            let words = ["node", node, "-o=jsonpath={.status.conditions[?(@.type==\"Ready\")].message}"];
+            let message = sandbox.kubectl(&[&["get"], &words[..]].concat())?;
+            Ok(message.contains(&begins).then_some(()))
+        };
+        sandbox.wait_for(&format!("the kubelet of {node} to hear of it"), plugin).unwrap();
+    }
+    // The others as before: main was installed, and is.
+    for node in NODES {
+        let kind = format!("Ready-In-Zone-{node}");
+        assert_eq!(condition(sandbox, &["cnc", "main"], &kind).0, "True", "{kind} of main");
+    }
+    wait(sandbox, &[MAIN, SIDE]);
+    silent.iter().for_each(|(_, unit, _)| sandbox.signal(unit, "CONT").unwrap());
+    wait_success(sandbox, "late");
+    for node in NODES {
+        let well = || Ok(sandbox.exec(node, &["curl", "-sf", "http://127.0.0.1:9410/readyz"]).ok());
+        sandbox.wait_for(&format!("{node} to be ready again"), well).unwrap();
+        sandbox
+            .kubectl(&["wait", "--for=condition=Ready", &format!("node/{node}"), "--timeout=60s"])
+            .unwrap();
+    }
+    sandbox.kubectl(&["delete", "cnc", "late", "--timeout=60s"]).unwrap();
 }
 
 /// Zones change over one by one while packets run, first to both topologies, then to the other one alone.

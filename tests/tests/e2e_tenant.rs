@@ -3,6 +3,8 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "e2e_tenant/nodes.rs"]
+mod nodes;
 #[path = "e2e_tenant/packets.rs"]
 mod packets;
 
@@ -140,6 +142,7 @@ fn a_tenant_stays_on_his_island() {
     packets::the_locked_interface(&mallory);
     packets::from_the_default_network(&mallory);
     probes_of_others(&mallory);
+    nodes::in_wrong_hands(&mallory);
     everybody_is_where_he_belongs(sandbox);
     assert_eq!(victims_objects(sandbox), before);
 }

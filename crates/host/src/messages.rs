@@ -1,6 +1,7 @@
 //! Netlink messages from values, and values from netlink messages.
 
 use crate::host::{PodInterface, Route};
+use causeway_types::host::CABLE_GROUP;
 use causeway_types::{Cidr, Mac};
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
@@ -26,6 +27,7 @@ pub(crate) fn cable(interface: &PodInterface, namespace: RawFd) -> LinkMessage {
     let mut message = named(&interface.host_name);
     message.attributes.extend([
         LinkAttribute::Mtu(interface.mtu),
+        LinkAttribute::Group(CABLE_GROUP),
         LinkAttribute::LinkInfo(vec![
             LinkInfo::Kind(InfoKind::Veth),
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),

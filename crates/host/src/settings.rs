@@ -30,12 +30,14 @@ impl Setting {
 }
 
 /// The host's end of a cable carries frames and nothing else. Where the switch reads them beside the kernel instead of
-/// in its place, the kernel must not answer a pod that knocks there.
+/// in its place, the kernel must not answer a pod that knocks there. It has no address of its own either, also if somebody
+/// switches IPv6 on for all links; and what the settings say does not count alone: the plan of the host drops what comes.
 pub(crate) fn of_host_end(link: &str) -> Vec<Setting> {
-    let mut settings =
-        vec![of_link("ipv4", link, "rp_filter", "1"), of_link("ipv4", link, "arp_ignore", "8")];
-    settings.extend(ipv6_is_there().then(|| of_link("ipv6", link, "disable_ipv6", "1")));
-    settings
+    let ipv4 = [("rp_filter", "1"), ("arp_ignore", "8"), ("forwarding", "0")];
+    let ipv6 = [("addr_gen_mode", "1"), ("forwarding", "0"), ("accept_ra", "0"), ("disable_ipv6", "1")];
+    let ipv6 = ipv6.into_iter().filter(|_| ipv6_is_there());
+    let ipv6 = ipv6.map(|(name, value)| of_link("ipv6", link, name, value));
+    ipv4.into_iter().map(|(name, value)| of_link("ipv4", link, name, value)).chain(ipv6).collect()
 }
 
 /// The pod's end: addresses count at once, the link-local one follows from the MAC (the logical port allows no other),

@@ -8,6 +8,7 @@ use causeway_ovn::{Plan, Planner, RowKey, generated::nb};
 use causeway_plan::host::host;
 use causeway_plan::{northbound, southbound};
 use causeway_record::Node;
+use causeway_types::host::{Item, Key, NftFamily};
 use causeway_zone::{Render, Zone};
 use serde_json::json;
 use support::*;
@@ -689,8 +690,10 @@ fn l10_networks_only_where_they_are_used() {
 #[test]
 fn the_host_has_the_management_port() {
     let zone = two_nodes(Ip::Dual, None);
+    let plan = host(&zone).to_string();
+    let of_network: Vec<&str> = plan.lines().filter(|line| line.ends_with("(network:default)")).collect();
     assert_eq!(
-        host(&zone).to_string(),
+        of_network.join("\n") + "\n",
         "Open vSwitch port ovn-k8s-mp0: k8s-n1 on br-int, MAC 0a:58:0a:f4:00:02, MTU 1400 (network:default)\n\
          link ovn-k8s-mp0: made elsewhere (network:default)\n\
          setting ipv4/conf/ovn-k8s-mp0/rp_filter: 2 (network:default)\n\
@@ -703,6 +706,39 @@ fn the_host_has_the_management_port() {
          route to 10.244.0.0/16 in table 254: via 10.244.0.1 by ovn-k8s-mp0 (network:default)\n\
          route to fd00:10:244::/48 in table 254 with metric 1024: via fd00:10:244::1 by ovn-k8s-mp0 (network:default)\n"
     );
+}
+
+/// Geneve is heard of recorded addresses alone, of both families, and sent by nobody who has a socket.
+#[test]
+fn the_host_has_a_shield_around_tunnels() {
+    let body = |zone: &Zone| {
+        let key = Key::Table { family: NftFamily::Inet, name: "causeway-tunnels".into() };
+        match host(zone).get(&key) {
+            Some(Item::Table(table)) => table.body.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut zone = two_nodes(Ip::Dual, None);
+    let alone = annotate(node("n3", 4), "node-encap-ips", "[\"172.18.0.4\",\"fc00::4\"]");
+    // A claim is not enough.
+    zone.apply_node(&alone);
+    assert!(
+        body(&zone).contains("elements = { 172.18.0.3, 172.18.0.4 }") && !body(&zone).contains("fc00::4")
+    );
+    let changes = zone.apply_node(&settled(alone));
+    assert!(changes.on(&zone).host);
+    let text = body(&zone);
+    assert!(text.contains("type ipv6_addr\n\t\telements = { fc00::4 }"), "{text}");
+    for rule in [
+        "hook input priority -10; policy accept;\n\t\tudp dport 6081 ip saddr != @peers4 drop\n\t\tudp dport 6081 ip6 saddr != @peers6 drop",
+        "hook forward priority -10; policy accept;\n\t\tudp dport 6081 drop",
+        "hook output priority -10; policy accept;\n\t\tudp dport 6081 meta skuid 0-4294967295 drop",
+    ] {
+        assert!(text.contains(rule), "{text}");
+    }
+    zone.delete_node(&node_name("n2"));
+    zone.delete_node(&node_name("n3"));
+    assert!(!body(&zone).contains("elements"));
 }
 
 /// A namespace called like the bridge, and in it a pod called like the node: it does not get the node's own way out.

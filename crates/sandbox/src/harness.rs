@@ -242,11 +242,16 @@ impl Sandbox {
 
     /// Kills a component such as `n1/kubelet` without a warning.
     pub fn kill(&self, unit: &str) -> Result<()> {
+        self.signal(unit, "KILL")
+    }
+
+    /// Sends a component a signal: `STOP` and `CONT` make it fall silent and speak again.
+    pub fn signal(&self, unit: &str, signal: &str) -> Result<()> {
         let status = self.status()?;
         let found = status.units.iter().find(|candidate| candidate.id == unit);
         let pid =
             found.and_then(|unit| unit.pid).ok_or_else(|| Error::Request(format!("{unit} does not run")))?;
-        self.exec(CONTROL, &["sh", "-c", &format!("kill -9 {pid}")]).map(drop)
+        self.exec(CONTROL, &["sh", "-c", &format!("kill -{signal} {pid}")]).map(drop)
     }
 
     /// Pulls the plug of a node.

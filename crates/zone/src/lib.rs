@@ -289,6 +289,12 @@ impl Zone {
         self.away.contains(node) && *node != self.config.node
     }
 
+    /// The tunnel addresses of all other nodes.
+    pub fn tunnel_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let others = self.others().filter(|node| !self.is_crowded_out(&node.name));
+        others.flat_map(|node| node.encaps.iter().flatten().flatten().copied())
+    }
+
     /// What a network is here; nothing if there is no such network.
     pub fn rendering(&self, network: &NetworkName) -> Option<Rendering<'_>> {
         let entry = self.networks.get(network)?;

@@ -221,7 +221,8 @@ fn health(plan: &HostPlan, problems: &[Trouble], was_well: bool) -> Result<(), S
     if let Some(reason) = plan.hold_of(&default).filter(|_| !was_well) {
         return Err(reason.to_owned());
     }
-    let is_nodes = |owner: &Option<Owner>| owner.as_ref().is_none_or(|owner| *owner == default);
+    let is_nodes =
+        |owner: &Option<Owner>| owner.as_ref().is_none_or(|owner| *owner == default || owner.is_of_node());
     problems.iter().find(|problem| is_nodes(&problem.owner)).map_or(Ok(()), |p| Err(p.text.clone()))
 }
 
@@ -252,6 +253,7 @@ mod tests {
         assert_eq!(health(&plan, &[trouble(Some("network:red"))], true), Ok(()));
         assert_eq!(health(&plan, &[trouble(Some("network:red")), trouble(None)], true), Err("no".into()));
         assert_eq!(health(&plan, &[trouble(Some("network:default"))], true), Err("no".into()));
+        assert_eq!(health(&plan, &[trouble(Some("node:tunnels"))], true), Err("no".into()));
         plan.hold(Owner::new("network:red"), "half known");
         assert_eq!(health(&plan, &[], false), Ok(()));
         plan.hold(Owner::new("network:default"), "half known");

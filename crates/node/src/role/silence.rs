@@ -224,6 +224,8 @@ mod tests {
         assert_eq!(silence.questions(after(begin, 60)), Questions { count: true, databases: true });
         assert_eq!(silence.next(begin), after(begin, 60));
         silence.look(&signs(6, 5, 5), after(begin, 60));
+        // An answer comes at once and wakes the task: that is no reason to ask again.
+        assert_eq!(silence.questions(after(begin, 60)), Questions::default());
         assert_eq!(silence.questions(after(begin, 61)), Questions { count: false, databases: true });
         assert_eq!(silence.questions(after(begin, 61)), Questions::default(), "an answer is no reason to ask");
     }

@@ -65,8 +65,10 @@ pub(super) fn network(wanted: &Wanted) -> Network {
 fn cable(network: &mut Network, namespace: &str, cut: bool) {
     let kind = LinkKind::Cable { peer: "eth0".into(), namespace: Some(namespace.into()) };
     network.add(UNDERLAY, [link(namespace, kind, Some(BRIDGE)), state(namespace, !cut)]);
-    let ipv6 = setting("ipv6/conf/all/disable_ipv6", "0");
-    network.add(namespace, [ipv6, state("lo", true), state("eth0", true)]);
+    // Not for `all`: that would switch it on at the host's ends of pods' cables too.
+    let ipv6 = ["default", "lo", "eth0"].map(|link| setting(&format!("ipv6/conf/{link}/disable_ipv6"), "0"));
+    network.add(namespace, ipv6);
+    network.add(namespace, [state("lo", true), state("eth0", true)]);
 }
 
 /// What holds once a node's bridge is there: its addresses, its way out, and with the bridge plugin ways to the pods of

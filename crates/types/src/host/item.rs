@@ -12,6 +12,10 @@ use crate::{Cidr, Family, Mac};
 
 /// The routing table that is asked where no rule says otherwise.
 pub const MAIN_TABLE: u32 = 254;
+/// The group of links that the host's ends of pods' cables are in.
+pub const CABLE_GROUP: u32 = 85;
+/// The port of Geneve, by which nodes send each other the packets of all networks.
+pub const GENEVE_PORT: u16 = 6081;
 /// What the kernel makes of an IPv6 route without a metric.
 const IPV6_METRIC: u32 = 1024;
 

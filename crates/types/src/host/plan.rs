@@ -11,7 +11,7 @@ use super::item::Item;
 use super::key::Key;
 use crate::NetworkName;
 
-/// For whom an item is, and so whom to blame if it cannot be: `network:blue`, `node`.
+/// For whom an item is, and so whom to blame if it cannot be: `network:blue`, `node:tunnels`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Owner(String);
@@ -25,6 +25,16 @@ impl Owner {
     /// A network as an owner.
     pub fn network(name: &NetworkName) -> Self {
         Self(format!("network:{name}"))
+    }
+
+    /// A part of the node itself as an owner.
+    pub fn node(part: &str) -> Self {
+        Self(format!("node:{part}"))
+    }
+
+    /// Whether it is a part of the node itself.
+    pub fn is_of_node(&self) -> bool {
+        self.0.starts_with("node:")
     }
 
     /// The label.

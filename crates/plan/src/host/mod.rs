@@ -3,6 +3,8 @@
 //! Owns what shall be there; never looks at what is, and never says how to get there. A network of which something is
 //! not known is held, and no other one with it.
 
+mod shields;
+
 use std::collections::BTreeMap;
 
 use causeway_types::host::{
@@ -29,7 +31,7 @@ pub struct HostRoom {
 }
 
 /// The rooms of the host's plan. A new feature is one more line.
-pub static HOST: &[&HostRoom] = &[&MANAGEMENT];
+pub static HOST: &[&HostRoom] = &[&MANAGEMENT, &shields::TUNNELS, &shields::CABLES];
 
 /// What shall be on the node of a zone.
 pub fn host(zone: &Zone) -> HostPlan {
