@@ -34,6 +34,7 @@ fn config() -> Config {
         cluster: ClusterConfig::new(cluster, Vec::new(), NodeId::new(1001).unwrap()),
         default_subnets: vec![subnet],
         max_nodes: 1000,
+        fence_after_ms: 600_000,
         namespace: "default".into(),
         connect_topology: causeway_types::ConnectTopology::Transit,
         features: Features::default(),

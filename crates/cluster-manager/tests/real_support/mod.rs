@@ -193,6 +193,7 @@ fn config() -> Config {
         cluster: ClusterConfig::new(cluster, services, NodeId::new(1001).unwrap()),
         default_subnets: vec![subnet],
         max_nodes: 1000,
+        fence_after_ms: 600_000,
         namespace: "causeway".into(),
         connect_topology: causeway_types::ConnectTopology::Transit,
         features: Features::default(),
