@@ -13,10 +13,10 @@ const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 pub(crate) fn check() -> Result<()> {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../deny.toml"))?;
     let rules = Rules::read(&text)?;
-    let packages = packages()?;
-    let problems: Vec<String> = packages.iter().flat_map(|package| rules.problems(package)).collect();
+    let packages = packages(&rules.targets)?;
+    let problems: BTreeSet<String> = packages.iter().flat_map(|package| rules.problems(package)).collect();
     if !problems.is_empty() {
-        bail!("deny.toml does not allow:\n  {}", problems.join("\n  "));
+        bail!("deny.toml does not allow:\n  {}", problems.into_iter().collect::<Vec<_>>().join("\n  "));
     }
     println!("supply chain: {} packages with licences, names and sources that are allowed", packages.len());
     Ok(())
@@ -29,28 +29,39 @@ struct Package {
     source: Option<String>,
 }
 
-fn packages() -> Result<Vec<Package>> {
+/// What is built for one of these systems.
+fn packages(targets: &[String]) -> Result<Vec<Package>> {
     let words = ["metadata", "--format-version=1", "--locked", "--all-features"];
-    let out = Command::new(env!("CARGO")).args(words).output()?;
+    let filters = targets.iter().map(|target| format!("--filter-platform={target}"));
+    let out = Command::new(env!("CARGO")).args(words).args(filters).output()?;
     if !out.status.success() {
         bail!("cargo metadata: {}", String::from_utf8_lossy(&out.stderr));
     }
     let json: Value = serde_json::from_slice(&out.stdout)?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
+    let built: BTreeSet<&str> =
+        array(&json["resolve"]["nodes"]).filter_map(|node| node["id"].as_str()).collect();
+    let is_built = |value: &&Value| value["id"].as_str().is_some_and(|id| built.contains(id));
     let package = |value: &Value| {
         let name = text(&value["name"]).context("a package has a name")?;
         Ok(Package { name, licence: text(&value["license"]), source: text(&value["source"]) })
     };
-    json["packages"].as_array().into_iter().flatten().map(package).collect()
+    array(&json["packages"]).filter(is_built).map(package).collect()
+}
+
+fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 struct Rules {
     licences: BTreeSet<String>,
     banned: BTreeSet<String>,
+    /// The systems that we build for.
+    targets: Vec<String>,
 }
 
 impl Rules {
-    /// Reads what we use of the file: the list of licences, and the names of banned crates.
+    /// Reads what we use of the file: the systems, the licences, and the names of banned crates.
     fn read(text: &str) -> Result<Rules> {
         let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.starts_with('#')).collect();
         let licences = lines
@@ -61,7 +72,15 @@ impl Rules {
             .iter()
             .filter_map(|line| line.strip_prefix("{ crate = "))
             .filter_map(|rest| quoted(rest).next());
-        Ok(Rules { licences: quoted(licences).collect(), banned: banned.collect() })
+        let targets = lines
+            .iter()
+            .find_map(|line| line.strip_prefix("targets = ["))
+            .context("deny.toml names no target")?;
+        Ok(Rules {
+            licences: quoted(licences).collect(),
+            banned: banned.collect(),
+            targets: quoted(targets).collect(),
+        })
     }
 
     fn problems(&self, package: &Package) -> Vec<String> {
@@ -133,7 +152,7 @@ mod tests {
     use super::*;
 
     fn rules() -> Rules {
-        let text = "[licenses]\n# A comment\nallow = [\"MIT\", \"ISC\"]\n[bans]\ndeny = [\n  { crate = \"openssl\", reason = \"no\" },\n]\n";
+        let text = "[graph]\ntargets = [\"linux\"]\n[licenses]\n# A comment\nallow = [\"MIT\", \"ISC\"]\n[bans]\ndeny = [\n  { crate = \"openssl\", reason = \"no\" },\n]\n";
         Rules::read(text).unwrap()
     }
 
