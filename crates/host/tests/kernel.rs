@@ -100,6 +100,19 @@ fn addresses_count_at_once_and_advertisements_never() {
     assert_eq!(seen.unwrap(), (["0"; 5].map(str::to_owned), String::new()));
 }
 
+/// Somebody who switches IPv6 on for all links gives the host's end no address; and the link is in the group that the
+/// node's firewall knows.
+#[test]
+fn the_hosts_end_has_no_address_whatever_all_links_have() {
+    on_own_node();
+    let (pod, host) = (pod(), Kernel);
+    host.attach(&pod.path, &[eth0()]).unwrap();
+    fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "0").unwrap();
+    assert_eq!(ip("-o address show dev abcdef012345678"), "");
+    let shown = ip("-details -o link show abcdef012345678");
+    assert!(shown.contains(" group 85 "), "{shown}");
+}
+
 /// With the userspace datapath the kernel sees the pod's frames as well: a pod must not reach the node by them, neither
 /// by asking, nor with a MAC address that it guessed, nor by shouting.
 #[test]

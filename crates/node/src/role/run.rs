@@ -224,6 +224,7 @@ impl Task {
             pod_subnets: flags.cluster.cluster_subnets.clone(),
             render: flags.rendering(),
             connects: flags.enable_network_connect,
+            ipsec: flags.enable_ipsec,
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
         let header = Header::new(causeway_plan::replay::ROLE, &config);
