@@ -122,7 +122,7 @@ impl Around<'_> {
             skipped.join(", "),
             key.namespace
         );
-        (!skipped.is_empty()).then(|| (Regarding { api_version, kind, namespace, name, uid }, message))
+        (!skipped.is_empty()).then_some((Regarding { api_version, kind, namespace, name, uid }, message))
     }
 }
 

@@ -227,6 +227,10 @@ mod tests {
         // An answer comes at once and wakes the task: that is no reason to ask again.
         assert_eq!(silence.questions(after(begin, 60)), Questions::default());
         assert_eq!(silence.questions(after(begin, 61)), Questions { count: false, databases: true });
-        assert_eq!(silence.questions(after(begin, 61)), Questions::default(), "an answer is no reason to ask");
+        assert_eq!(
+            silence.questions(after(begin, 61)),
+            Questions::default(),
+            "an answer is no reason to ask"
+        );
     }
 }
