@@ -2,17 +2,16 @@
 
 mod entry;
 mod pools;
+mod state;
 mod usage;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
-use causeway_alloc::{ANNOTATION_LIMIT, AddressOwner};
-use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole, RequestedIp};
+use causeway_alloc::ANNOTATION_LIMIT;
+use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks};
 use causeway_record::{Action, Kind, ObjectKey, Part, Pod, Priority, Regarding, Target};
 use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
-use ipnet::IpNet;
 use serde_json::json;
 
 use crate::Manager;
@@ -22,6 +21,8 @@ use crate::nodes::{host_ranges, node_of_address};
 use crate::trouble::{ERROR_ALLOCATING_POD, ERROR_UPDATING_RESOURCE, SUBNET_EXHAUSTED, Trouble};
 use entry::{default_entry, network_entry};
 use pools::{Pool, Pools};
+pub(crate) use state::PodAddresses;
+use state::{PodState, Primary};
 pub use usage::AddressUse;
 use wanted::{Offer, Refusal, Wanted, nad_of};
 
@@ -34,107 +35,6 @@ pub(crate) struct Pods {
     users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Pods by what they wait for, the oldest first.
     waiting: BTreeMap<Wait, BTreeSet<(i64, ObjectKey)>>,
-}
-
-/// A pod, and what it has.
-#[derive(Debug)]
-struct PodState {
-    record: Pod,
-    name: ObjectName,
-    holds: BTreeMap<Attachment, PoolKey>,
-    uses: BTreeSet<ObjectKey>,
-    waits: Option<Wait>,
-    told: Option<String>,
-    /// Whether it waits because there is nothing left to give; a conflict about what it asks for is its own affair.
-    starves: bool,
-    told_of_ports: Option<String>,
-    primary: Option<Primary>,
-}
-
-/// What a pod has on its primary network, by its annotation alone.
-#[derive(Debug)]
-struct Primary {
-    nad: ObjectKey,
-    addresses: Vec<IpAddr>,
-}
-
-impl Primary {
-    fn of(record: &Pod) -> Option<Self> {
-        let networks = record.networks.as_ref().ok()?.as_ref()?;
-        let (attachment, entry) =
-            networks.0.iter().find(|(_, entry)| entry.role == Some(PodRole::Primary))?;
-        let addresses = entry.ip_addresses.iter().map(IpNet::addr).collect();
-        Some(Self { nad: nad_of(attachment)?, addresses })
-    }
-}
-
-impl PodState {
-    fn new(record: Pod, name: ObjectName) -> Self {
-        let primary = Primary::of(&record);
-        Self {
-            record,
-            name,
-            holds: BTreeMap::new(),
-            uses: BTreeSet::new(),
-            waits: None,
-            told: None,
-            told_of_ports: None,
-            starves: false,
-            primary,
-        }
-    }
-
-    /// The attachments that the pod's annotation names, or that it was given.
-    fn attachments(&self) -> BTreeSet<ObjectKey> {
-        let networks = self.record.networks.iter().flatten();
-        let named = networks.flat_map(|networks| networks.0.keys());
-        named.chain(self.holds.keys()).filter(|_| !self.record.finished).filter_map(nad_of).collect()
-    }
-
-    /// The addresses that the pod asks for, wherever.
-    fn asked_addresses(&self) -> Vec<IpAddr> {
-        let primary = self.record.default_network.iter().flatten().map(|request| &request.0);
-        let others = self.record.requested.iter().flatten().flat_map(|requested| &requested.0);
-        primary.chain(others).flat_map(|selection| &selection.ips).map(RequestedIp::address).collect()
-    }
-
-    fn regarding(&self) -> Regarding {
-        let key = &self.record.key;
-        Regarding {
-            api_version: "v1".into(),
-            kind: "Pod".into(),
-            namespace: Some(key.namespace.to_string()),
-            name: key.name.clone(),
-            uid: self.record.uid.clone(),
-        }
-    }
-
-    /// Who holds what the pod has on one of its attachments.
-    fn address_owner(&self, attachment: &Attachment) -> AddressOwner {
-        let (namespace, name) = (self.record.key.namespace.clone(), self.name.clone());
-        match attachment {
-            Attachment::Default => AddressOwner::DefaultPod(namespace, name),
-            Attachment::Nad(nad) => AddressOwner::Pod(namespace, name, nad.clone()),
-        }
-    }
-}
-
-/// What others may know of a pod.
-#[derive(Debug)]
-pub(crate) struct PodAddresses<'a> {
-    /// The pod itself.
-    pub(crate) pod: &'a Pod,
-    /// Its attachment to its primary network, and its addresses there.
-    pub(crate) primary: Option<(&'a ObjectKey, &'a [IpAddr])>,
-}
-
-impl PodAddresses<'_> {
-    /// Whether the pod has an address on the default network.
-    pub(crate) fn has_by_default(&self, address: IpAddr) -> bool {
-        let networks = self.pod.networks.iter().flatten();
-        let entry = networks.filter_map(|networks| networks.0.get(&Attachment::Default)).next();
-        entry.is_some_and(|entry| entry.ip_addresses.iter().any(|net| net.addr() == address))
-    }
 }
 
 impl Pods {
