@@ -21,7 +21,6 @@ use netlink_packet_route::route::{RouteHeader, RouteMessage, RouteProtocol};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 
