@@ -432,11 +432,11 @@ fn requested_addresses_stay(admin: &User) {
     admin.create(&pod("asks", "n1", json!({keys::DEFAULT_NETWORK: asks("10.0.0.9/24")}))).text();
     let refused = "can't be added, changed or removed after the pod was created";
     let name = ["pod/asks", "-n", NAMESPACE];
-    admin.patch(&name, &annotation(keys::DEFAULT_NETWORK, &asks("10.0.0.8/24"))).refused(refused);
+    admin.patch(&name, &annotation(keys::DEFAULT_NETWORK, asks("10.0.0.8/24"))).refused(refused);
     admin.patch(&name, &json!({"metadata": {"annotations": {keys::DEFAULT_NETWORK: null}}})).refused(refused);
     admin.patch(&name, &annotation("mine", "1")).text();
     let plain = ["pod/p", "-n", NAMESPACE];
-    admin.patch(&plain, &annotation(keys::DEFAULT_NETWORK, &asks("10.0.0.8/24"))).refused(refused);
+    admin.patch(&plain, &annotation(keys::DEFAULT_NETWORK, asks("10.0.0.8/24"))).refused(refused);
 }
 
 fn a_network_policy_is_accepted_with_a_warning(admin: &User) {
