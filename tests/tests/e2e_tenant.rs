@@ -362,12 +362,18 @@ fn wishes(mallory: &Mallory) {
     };
     let on_default = json!({DEFAULT_NETWORK: r#"[{"name":"default","ips":["10.244.0.77/24"]}]"#});
     mallory.pods_are_told(&[
-        (networks("mallory", "into-layer2", "victim2/lan"), "unexpected primary network victim2_lan"),
+        (
+            networks("mallory", "into-layer2", "victim2/lan"),
+            "networks of namespace victim2 are for its own pods",
+        ),
         (
             networks("mallory-plain", "into-layer3", "victim/victim"),
-            "unexpected primary network cluster_udn_victim",
+            "networks of namespace victim are for its own pods",
         ),
-        (networks("mallory-plain", "nowhere", "victim/none"), "is not there"),
+        (
+            networks("mallory-plain", "nowhere", "victim/none"),
+            "networks of namespace victim are for its own pods",
+        ),
         (asks("gateway", json!({"ips": ["10.72.0.1/16", "fd72::1/64"]})), "10.72.0.1"),
         (asks("management", json!({"ips": ["10.72.0.2/16", "fd72::2/64"]})), "10.72.0.2"),
         (asks("taken", json!({"ips": [format!("{}/16", neighbour.v4), "fd72::dead/64"]})), &neighbour.v4),
