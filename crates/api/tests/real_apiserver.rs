@@ -705,6 +705,9 @@ fn no_policy_can_be_taken_away(admin: &User) {
             let forged = slice("forged", json!({}), json!({keys::MIRROR_NETWORK: "red_net"}));
             admin.run_with(&["create", "--dry-run=server", "-f", "-"], &forged.to_string())
         }),
+        ("causeway-requested-addresses", &|| {
+            dry(admin, &["pod/p", "-n", NAMESPACE], annotation(keys::DEFAULT_NETWORK, "[]"))
+        }),
         ("causeway-attachments", &|| {
             let rendered = ["network-attachment-definition/rendered", "-n", NAMESPACE];
             dry(admin, &rendered, json!({"spec": {"config": "{   }"}}))

@@ -201,8 +201,8 @@ fn the_nodes_own_addresses() {
         node::ip(words);
     }
     // What the role itself has put there is not the node's, nor what is good on one link alone.
-    node::ip("link add u2 alias causeway:given:network:default type veth peer name v2");
-    node::ip("link set u2 up");
+    node::ip("link add u2 type veth peer name v2");
+    node::ip("link set u2 alias causeway:given:network:default up");
     node::ip("address add 10.244.0.2/24 dev u2");
     let mut own = Kernel.own_addresses().unwrap();
     own.sort_by_key(|own| own.net);
