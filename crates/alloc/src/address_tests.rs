@@ -78,7 +78,7 @@ fn h016_the_same_static_address_twice() {
     assert_eq!(pool.request(&"a".to_owned(), &[ip("10.0.0.77")]).unwrap(), ["10.0.0.77/24".parse().unwrap()]);
     assert_eq!(
         pool.request(&"b".to_owned(), &[ip("10.0.0.77")]).unwrap_err().to_string(),
-        "address 10.0.0.77 is already in use by a"
+        "address 10.0.0.77 is already in use by a: provided IP is already allocated, choose another one"
     );
     assert_eq!(take(&mut pool, "a"), ["10.0.0.77/24"]);
     assert_eq!(

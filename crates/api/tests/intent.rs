@@ -529,7 +529,7 @@ fn means_something(text: &str) {
             Connect::of(&ConnectName::new(cnc.metadata.name.clone().unwrap()).unwrap(), &cnc.spec).unwrap();
         }
         Manifest::NetworkAttachmentDefinition(nad) => {
-            let Attachment::Ours(network) = read("default/l3-network", nad.spec.config.as_deref()) else {
+            let Attachment::Ours(network) = read("by-hand/l3-network", nad.spec.config.as_deref()) else {
                 panic!("{text} is not ours");
             };
             assert_eq!((network.role, network.topology), (Role::Primary, Topology::Layer3));

@@ -103,6 +103,7 @@ fn policies_roles_columns_and_documentation_work() {
     a_zone_report_has_one_writer(&user);
     a_mirror_has_one_writer(&user);
     a_network_policy_is_accepted_with_a_warning(&user);
+    requested_addresses_stay(&user);
     a_rendered_attachment_has_one_writer(&user);
     tenants_have_networks_and_nothing_wider(&user);
     our_own_roles_have_what_they_need_and_no_more(&user);
@@ -425,6 +426,19 @@ fn a_rendered_attachment_has_one_writer(admin: &User) {
 
 /// The controller manager fills the aggregated roles; here their rules are put together as it would do it.
 /// It is kept, and whoever writes it is told that nobody enforces it.
+/// What a pod asks for is decided once.
+fn requested_addresses_stay(admin: &User) {
+    let asks = |ip: &str| format!(r#"[{{"name":"default","ips":["{ip}"]}}]"#);
+    admin.create(&pod("asks", "n1", json!({keys::DEFAULT_NETWORK: asks("10.0.0.9/24")}))).text();
+    let refused = "can't be added, changed or removed after the pod was created";
+    let name = ["pod/asks", "-n", NAMESPACE];
+    admin.patch(&name, &annotation(keys::DEFAULT_NETWORK, asks("10.0.0.8/24"))).refused(refused);
+    admin.patch(&name, &json!({"metadata": {"annotations": {keys::DEFAULT_NETWORK: null}}})).refused(refused);
+    admin.patch(&name, &annotation("mine", "1")).text();
+    let plain = ["pod/p", "-n", NAMESPACE];
+    admin.patch(&plain, &annotation(keys::DEFAULT_NETWORK, asks("10.0.0.8/24"))).refused(refused);
+}
+
 fn a_network_policy_is_accepted_with_a_warning(admin: &User) {
     let policy = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
                         "metadata": {"name": "wall", "namespace": NAMESPACE}, "spec": {"podSelector": {}}});
@@ -690,6 +704,9 @@ fn no_policy_can_be_taken_away(admin: &User) {
         ("causeway-mirrors", &|| {
             let forged = slice("forged", json!({}), json!({keys::MIRROR_NETWORK: "red_net"}));
             admin.run_with(&["create", "--dry-run=server", "-f", "-"], &forged.to_string())
+        }),
+        ("causeway-requested-addresses", &|| {
+            dry(admin, &["pod/p", "-n", NAMESPACE], annotation(keys::DEFAULT_NETWORK, "[]"))
         }),
         ("causeway-attachments", &|| {
             let rendered = ["network-attachment-definition/rendered", "-n", NAMESPACE];

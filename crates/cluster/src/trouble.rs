@@ -36,6 +36,8 @@ impl From<&[Problem]> for Trouble {
 pub(crate) const ERROR_ALLOCATING_POD: &str = "ErrorAllocatingPod";
 /// A network that has no address left.
 pub(crate) const SUBNET_EXHAUSTED: &str = "SubnetExhausted";
+/// Events about additional networks that a pod asks for.
+pub(crate) const ADDITIONAL_NETWORK_LEFT_OUT: &str = "AdditionalNetworkLeftOut";
 /// Events about what a pod asks for besides addresses.
 pub(crate) const ERROR_UPDATING_RESOURCE: &str = "ErrorUpdatingResource";
 /// Events about attachments that are no network.

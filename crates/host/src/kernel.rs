@@ -21,7 +21,6 @@ use netlink_packet_route::route::{RouteHeader, RouteMessage, RouteProtocol};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 
@@ -80,24 +79,39 @@ impl Host for Kernel {
     }
 }
 
+/// An address of the node itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OwnAddress {
+    /// With the prefix length of its subnet.
+    pub net: IpNet,
+    /// The device that has it.
+    pub device: String,
+    /// The device's MTU.
+    pub mtu: u32,
+}
+
 impl Kernel {
-    /// The MTU of the device that has each of these addresses; addresses that no device has are left out.
+    /// The node's own addresses: neither those that are good on one link or inside the node alone, nor those that its role has
+    /// put on devices of its own.
     ///
     /// # Errors
     /// If the kernel refuses to list its devices.
-    pub fn mtus(&self, addresses: &[IpAddr]) -> Result<BTreeMap<IpAddr, u32>> {
+    pub fn own_addresses(&self) -> Result<Vec<OwnAddress>> {
         let mut node = Node(Netlink::open()?);
         let mut dump = |what: &str, message| {
             let answers = node.0.dump(message);
             answers.map_err(|source| Error::Refused { doing: format!("listing {what}"), source })
         };
         let links = dump("links", RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
-        let mtus: BTreeMap<u32, u32> =
-            links.iter().filter_map(seen_link).map(|link| (link.index, link.mtu)).collect();
+        let foreign = links.iter().filter_map(seen_link).filter(|link| !Mark::NODE.is_on(&link.alias));
+        let links: BTreeMap<u32, SeenLink> = foreign.map(|link| (link.index, link)).collect();
         let seen = dump("addresses", RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
-        let of = |(index, net, _): (u32, IpNet, bool)| Some((net.addr(), *mtus.get(&index)?));
-        let found = seen.iter().filter_map(seen_address).filter_map(of);
-        Ok(found.filter(|(address, _)| addresses.contains(address)).collect())
+        let seen = seen.iter().filter_map(seen_address).filter(|(_, _, local)| !local);
+        let of = |(index, net, _): (u32, IpNet, bool)| {
+            let link = links.get(&index).filter(|_| !net.addr().is_loopback())?;
+            Some(OwnAddress { net, device: link.name.clone(), mtu: link.mtu })
+        };
+        Ok(seen.filter_map(of).collect())
     }
 }
 

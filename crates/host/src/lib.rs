@@ -34,7 +34,7 @@ pub use events::follow_kernel;
 pub use fake::{FakeHost, FakePod};
 pub use flows::Flows;
 pub use host::{Host, LinkState, PodInterface, Route};
-pub use kernel::Kernel;
+pub use kernel::{Kernel, OwnAddress};
 pub use namespace::{delete_namespace, in_namespace, named_namespace, new_namespace};
 pub use nft::Nft;
 pub use output::{Actual, Applied, Op, Output, Problem, Seen, Wanted, Whose};

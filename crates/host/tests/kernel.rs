@@ -100,6 +100,19 @@ fn addresses_count_at_once_and_advertisements_never() {
     assert_eq!(seen.unwrap(), (["0"; 5].map(str::to_owned), String::new()));
 }
 
+/// Somebody who switches IPv6 on for all links gives the host's end no address; and the link is in the group that the
+/// node's firewall knows.
+#[test]
+fn the_hosts_end_has_no_address_whatever_all_links_have() {
+    on_own_node();
+    let (pod, host) = (pod(), Kernel);
+    host.attach(&pod.path, &[eth0()]).unwrap();
+    fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "0").unwrap();
+    assert_eq!(ip("-o address show dev abcdef012345678"), "");
+    let shown = ip("-details -o link show abcdef012345678");
+    assert!(shown.contains(" group 85 "), "{shown}");
+}
+
 /// With the userspace datapath the kernel sees the pod's frames as well: a pod must not reach the node by them, neither
 /// by asking, nor with a MAC address that it guessed, nor by shouting.
 #[test]
@@ -174,7 +187,7 @@ fn a_namespace_that_is_gone_is_said() {
 
 /// Of each address the MTU of the device that has it.
 #[test]
-fn mtus_of_the_devices_that_have_addresses() {
+fn the_nodes_own_addresses() {
     node::on_own_node();
     for words in [
         "link add u0 type veth peer name v0",
@@ -187,8 +200,15 @@ fn mtus_of_the_devices_that_have_addresses() {
     ] {
         node::ip(words);
     }
-    let addresses =
-        ["192.0.2.1", "2001:db8::1", "198.51.100.1", "203.0.113.1"].map(|text| text.parse().unwrap());
-    let expected = [(addresses[0], 9000), (addresses[1], 9000), (addresses[2], 1450)];
-    assert_eq!(Kernel.mtus(&addresses).unwrap(), expected.into());
+    // What the role itself has put there is not the node's, nor what is good on one link alone.
+    node::ip("link add u2 type veth peer name v2");
+    node::ip("link set u2 alias causeway:given:network:default up");
+    node::ip("address add 10.244.0.2/24 dev u2");
+    let mut own = Kernel.own_addresses().unwrap();
+    own.sort_by_key(|own| own.net);
+    let own: Vec<(String, String, u32)> =
+        own.into_iter().map(|own| (own.net.to_string(), own.device, own.mtu)).collect();
+    let expected =
+        [("192.0.2.1/24", "u0", 9000), ("198.51.100.1/24", "u1", 1450), ("2001:db8::1/64", "u0", 9000)];
+    assert_eq!(own, expected.map(|(net, device, mtu)| (net.to_owned(), device.to_owned(), mtu)));
 }

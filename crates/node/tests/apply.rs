@@ -380,10 +380,8 @@ fn a_plan_that_breaks_its_own_rules_is_refused_with_the_row() {
     run(async {
         let server = northbound();
         let switch = || nb::LogicalSwitch { name: "x".into(), ..Default::default() };
-        let with_key = nb::LogicalSwitch {
-            other_config: BTreeMap::from([("no-such-key".into(), "1".into())]),
-            ..switch()
-        };
+        let with_key =
+            nb::LogicalSwitch { other_config: [("no-such-key".into(), "1".into())].into(), ..switch() };
         let cases = [
             (vec![Planned::new("t:x:s", switch()), Planned::new("t:x:s", switch())], "planned twice"),
             (vec![Planned::new("t:y:s", switch())], "does not belong to the slice t:x:"),

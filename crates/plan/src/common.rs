@@ -73,7 +73,9 @@ fn rows(zone: &Zone) -> Vec<Planned> {
         meters: map(LIMITED.map(|protocol| (protocol, limiter(protocol)))),
         ..Default::default()
     };
-    let global = nb::NbGlobal { name: zone.config().node.as_str().into(), ..Default::default() };
+    let config = zone.config();
+    let global =
+        nb::NbGlobal { name: config.node.as_str().into(), ipsec: config.ipsec, ..Default::default() };
     let mut rows =
         vec![Planned::new(copp(), copp_row), Planned::adopt(CommonKey {}.path(["global"]), global)];
     rows.extend(LIMITED.into_iter().flat_map(|protocol| meter(&limiter(protocol), RATE)));

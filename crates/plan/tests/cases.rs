@@ -9,7 +9,7 @@ use causeway_plan::host::host;
 use causeway_plan::{northbound, southbound};
 use causeway_record::Node;
 use causeway_types::host::{Item, Key, NftFamily};
-use causeway_zone::{Render, Zone};
+use causeway_zone::{Render, Zone, ZoneConfig};
 use serde_json::json;
 use support::*;
 
@@ -739,6 +739,17 @@ fn the_host_has_a_shield_around_tunnels() {
     zone.delete_node(&node_name("n2"));
     zone.delete_node(&node_name("n3"));
     assert!(!body(&zone).contains("elements"));
+}
+
+#[test]
+fn tunnels_are_encrypted_where_that_is_asked_for() {
+    for ipsec in [false, true] {
+        let mut zone = Zone::new(ZoneConfig { ipsec, ..config(Ip::V4) });
+        zone.apply_node(&node("n1", 2));
+        let global = row(&northbound(&zone), "NB_Global", "n1");
+        // What is the default is not said, and put back where somebody has changed it.
+        assert_eq!(text(&global, "ipsec"), if ipsec { "true" } else { "" });
+    }
 }
 
 /// A namespace called like the bridge, and in it a pod called like the node: it does not get the node's own way out.

@@ -6,7 +6,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_plan::Dirty;
-use causeway_zone::{Reason, Subject};
+use causeway_zone::{Reason, Subject, Zone};
 use support::server::{Databases, run};
 use support::*;
 
@@ -37,6 +37,30 @@ fn b16_b23_l01_everything_comes_stays_and_goes() {
         databases.apply(&zone, dirty).await;
         databases.assert_as_planned(&zone);
         assert_eq!(databases.counts(), before, "what the networks and pods had is gone");
+    });
+}
+
+/// What one node has on its Node and nobody can read costs that node alone, also where the southbound database is empty.
+#[test]
+fn a_malformed_node_costs_itself_alone() {
+    run(async {
+        for (key, left) in [
+            ("node-chassis-id", "c-2 c-3"),
+            ("node-encap-ips", "c-2 c-3"),
+            ("layer2-topology-version", "c-2 c-3"),
+            ("node-chassis-record", "c-3"),
+        ] {
+            let mut databases = Databases::start();
+            let mut zone = Zone::new(config(Ip::V4));
+            zone.apply_node(&node("n1", 2));
+            zone.apply_node(&annotate(node("n2", 3), key, "{"));
+            zone.apply_node(&node("n3", 4));
+            databases.apply(&zone, Dirty::everything()).await;
+            let chassis = databases.sbctl(&["--bare", "--columns=name", "list", "chassis"]);
+            let mut names: Vec<&str> = chassis.split_whitespace().collect();
+            names.sort_unstable();
+            assert_eq!(names.join(" "), left, "{key}");
+        }
     });
 }
 

@@ -71,6 +71,9 @@ pub struct ZoneConfig {
     pub default_services: Vec<DefaultService>,
     /// Whether ClusterNetworkConnects are watched.
     pub connects: bool,
+    /// Whether tunnels to other nodes are encrypted.
+    #[serde(default)]
+    pub ipsec: bool,
 }
 
 /// A service of the default network that pods of every network reach.
@@ -94,6 +97,7 @@ impl ZoneConfig {
             render: Render::All,
             default_services: Vec::new(),
             connects: false,
+            ipsec: false,
         }
     }
 }

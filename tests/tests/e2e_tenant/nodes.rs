@@ -153,7 +153,7 @@ fn forged_tunnels(sandbox: &Sandbox) {
         })
         .unwrap();
     // The role looks when the kernel tells of a change, and puts it back.
-    sandbox.exec("n3", &["sh", "-c", "ip link add forged0 type dummy; ip link del forged0"]).unwrap();
+    sandbox.exec("n3", &["sh", "-c", "ip tuntap add forged0 mode tap; ip link del forged0"]).unwrap();
     let back = || sandbox.exec("n3", &["nft", "list", "table", "inet", "causeway-tunnels"]).map(Some);
     let shield = sandbox.wait_for("the shield to be back", back).unwrap();
     assert!(

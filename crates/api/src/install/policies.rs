@@ -17,6 +17,7 @@ pub fn policies(installation: &Installation) -> Vec<Value> {
         zone_reports(installation),
         mirrors(installation),
         network_policies(),
+        requested_addresses(),
         attachments(installation),
     ];
     all.into_iter().flat_map(|policy| [policy.policy(), policy.binding()]).collect()
@@ -368,6 +369,24 @@ fn network_policies() -> Policy {
             "message": "Causeway does not enforce NetworkPolicies yet: this one changes nothing. Networks of their own keep tenants apart",
         }]),
         denies: false,
+    }
+}
+
+/// What a pod asks for on its primary network is decided once, when it gets its addresses.
+fn requested_addresses() -> Policy {
+    Policy {
+        name: "causeway-requested-addresses",
+        rules: json!([rule(&[""], &["pods", "pods/status"], &["UPDATE"])]),
+        conditions: Value::Null,
+        variables: vec![changed(&[keys::DEFAULT_NETWORK])],
+        validations: json!([{
+            "expression": "size(variables.changed) == 0",
+            "message": format!(
+                "{} can't be added, changed or removed after the pod was created: create the pod anew",
+                keys::DEFAULT_NETWORK
+            ),
+        }]),
+        denies: true,
     }
 }
 

@@ -97,7 +97,7 @@ fn node() -> Value {
         rule("k8s.ovn.org", &["zonereports"], &["get", "list", "watch", "create", "patch"]),
         rule("k8s.cni.cncf.io", &["network-attachment-definitions"], &READ),
         rule("", &["nodes", "pods", "namespaces", "services"], &READ),
-        rule("", &["nodes/status", "pods/status"], &["patch"]),
+        rule("", &["nodes/status", "pods/status"], &["get", "patch"]),
         rule("discovery.k8s.io", &["endpointslices"], &READ),
     ])
 }

@@ -9,7 +9,7 @@ mod wanted;
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_alloc::ANNOTATION_LIMIT;
-use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks};
+use causeway_api::annotations::{Annotation, Attachment, PodNetwork, PodNetworks, PodRole};
 use causeway_record::{Action, Kind, ObjectKey, Part, Pod, Priority, Regarding, Target};
 use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
 use serde_json::json;
@@ -18,7 +18,10 @@ use crate::Manager;
 use crate::keys::{PoolKey, Wait};
 use crate::networks::NetworkState;
 use crate::nodes::{host_ranges, node_of_address};
-use crate::trouble::{ERROR_ALLOCATING_POD, ERROR_UPDATING_RESOURCE, SUBNET_EXHAUSTED, Trouble};
+use crate::trouble::{
+    ADDITIONAL_NETWORK_LEFT_OUT, ERROR_ALLOCATING_POD, ERROR_UPDATING_RESOURCE, SUBNET_EXHAUSTED, Trouble,
+    listed,
+};
 use entry::{default_entry, network_entry};
 use pools::{Pool, Pools};
 pub(crate) use state::PodAddresses;
@@ -484,6 +487,21 @@ impl Manager {
         let body = json!({"metadata": {"uid": state.record.uid, "annotations": annotations}});
         let action = Action::Merge { subresource: Some("status"), body };
         self.writes.ask(pod_target(key), Part::Networks, Priority::Pod, action);
+        self.tell_of_additional(key, networks);
+    }
+
+    /// Interfaces on secondary networks are not built yet. A pod that asks for one runs without it, and its owner hears so.
+    fn tell_of_additional(&mut self, key: &ObjectKey, networks: &PodNetworks) {
+        let additional = networks.0.iter().filter(|(_, one)| one.role == Some(PodRole::Secondary));
+        let names: Vec<String> = additional.map(|(attachment, _)| attachment.to_string()).collect();
+        let Some(state) = self.pods.all.get(key) else { return };
+        if !names.is_empty() {
+            let message = format!(
+                "the pod gets no interface on {}: additional networks are not supported yet; it runs without them",
+                listed(&names, ", ")
+            );
+            self.writes.warn(state.regarding(), ADDITIONAL_NETWORK_LEFT_OUT, message);
+        }
     }
 
     fn refuse(&mut self, key: &ObjectKey, refusal: Refusal) {

@@ -100,6 +100,9 @@ fn h004_h005_h029_secondary_networks() {
     assert_eq!(u8::from_str_radix(&first, 16).unwrap() & 3, 2, "local and of one port: {first}");
     assert_eq!(networks["demo/bare"]["ip_addresses"], Value::Null);
     assert_eq!(networks["demo/bare"]["tunnel_id"], 10);
+    let left_out = "Pod demo/a AdditionalNetworkLeftOut: the pod gets no interface on [demo/bare, demo/db, demo/db/1]: additional \
+                    networks are not supported yet; it runs without them";
+    assert!(world.said.iter().any(|text| text == left_out), "{:?}", world.said);
 }
 
 /// H007, G025: a layer3 network's routes go through the first address of the node's part.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use causeway_api::annotations::{
     Annotation, ChassisId, EncapIps, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, PerFamily,
-    TunnelMtu,
 };
 use causeway_record::{Node, Texts};
 use causeway_types::{Cidr, Family, Mac, NetworkName};
 use serde_json::{Value, json};
 
+use super::underlay::Underlay;
 use crate::ovs::SwitchFacts;
 
 /// The annotations that follow.
@@ -29,10 +29,16 @@ pub(super) fn wanted(switch: &SwitchFacts, masquerade: &[Cidr], management: Opti
     texts
 }
 
-/// What the node's tunnels carry.
-pub(super) fn carry(texts: &mut Texts, mtu: Option<TunnelMtu>) {
-    if let Some(mtu) = mtu {
-        write(texts, &mtu);
+/// What the node's own network is.
+pub(super) fn add_underlay(texts: &mut Texts, underlay: &Underlay) {
+    if let Some(mtu) = &underlay.mtu {
+        write(texts, mtu);
+    }
+    if let Some(primary) = &underlay.primary {
+        write(texts, primary);
+    }
+    if !underlay.all.0.is_empty() {
+        write(texts, &underlay.all);
     }
 }
 

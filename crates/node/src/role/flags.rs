@@ -98,6 +98,9 @@ pub struct NodeFlags {
         action = clap::ArgAction::Set
     )]
     pub(super) enable_network_connect: bool,
+    /// Encrypt tunnels between nodes with IPsec; docs/security.md says what it needs on each node
+    #[arg(long, env = "CAUSEWAY_ENABLE_IPSEC")]
+    pub(super) enable_ipsec: bool,
     /// How long a network stays rendered after its last pod went, with --render=used: 120s, 2m, or a number of seconds
     #[arg(long, env = "CAUSEWAY_UDN_DELETION_GRACE_PERIOD", value_name = "TIME", default_value = "120s", value_parser = read_time)]
     pub(super) udn_deletion_grace_period: Duration,

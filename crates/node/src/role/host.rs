@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use causeway_api::annotations::TunnelMtu;
 use causeway_host::{Applied, Host, Kernel, Mark, Problem, Programs, follow_kernel};
 use causeway_ovsdb_client::Remote;
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_runtime::Tasks;
+use causeway_types::NetworkName;
 use causeway_types::host::{HostPlan, Owner};
-use causeway_types::{Family, NetworkName};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+use super::underlay::Underlay;
 use crate::ovs::Ovs;
 
 /// The kernel tells of changes; what it does not tell of is seen after so long.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct HostTask {
     plan: watch::Sender<Option<HostPlan>>,
     state: watch::Receiver<Result<(), String>>,
-    tunnel_mtu: watch::Receiver<Option<TunnelMtu>>,
+    underlay: watch::Receiver<Underlay>,
     writes: Arc<AtomicU64>,
 }
 
@@ -42,7 +42,7 @@ impl HostTask {
     pub(super) fn start(tasks: &mut Tasks, ovs: Ovs, kernel: Kernel, vswitch: &Remote) -> HostTask {
         let (plan, plans) = watch::channel(None);
         let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
-        let (carried, tunnel_mtu) = watch::channel(None);
+        let (seen, underlay) = watch::channel(Underlay::default());
         let writes = Arc::new(AtomicU64::new(0));
         // The switch has the sockets of its bridges beside that of its database.
         let folder = match vswitch {
@@ -51,9 +51,9 @@ impl HostTask {
         };
         let programs = Arc::new(Mutex::new(Programs::new(folder, INTEGRATION_BRIDGE)));
         let problems = Vec::new();
-        let work = Work { ovs, kernel, programs, said, carried, writes: Arc::clone(&writes), problems };
+        let work = Work { ovs, kernel, programs, said, seen, writes: Arc::clone(&writes), problems };
         tasks.start("host", work.run(plans));
-        HostTask { plan, state, tunnel_mtu, writes }
+        HostTask { plan, state, underlay, writes }
     }
 
     /// What shall be.
@@ -69,16 +69,16 @@ impl HostTask {
     pub(super) async fn changed(&mut self) {
         let ended = tokio::select! {
             changed = self.state.changed() => changed.is_err(),
-            changed = self.tunnel_mtu.changed() => changed.is_err(),
+            changed = self.underlay.changed() => changed.is_err(),
         };
         if ended {
             std::future::pending().await
         }
     }
 
-    /// The largest packet of a pod that the node's tunnels carry.
-    pub(super) fn tunnel_mtu(&self) -> Option<TunnelMtu> {
-        *self.tunnel_mtu.borrow()
+    /// What the node's own devices say.
+    pub(super) fn underlay(&self) -> Underlay {
+        self.underlay.borrow().clone()
     }
 
     /// Whether the node itself is as planned; what only concerns one network of a user is not asked here.
@@ -104,7 +104,7 @@ struct Work {
     kernel: Kernel,
     programs: Arc<Mutex<Programs>>,
     said: watch::Sender<Result<(), String>>,
-    carried: watch::Sender<Option<TunnelMtu>>,
+    seen: watch::Sender<Underlay>,
     writes: Arc<AtomicU64>,
     /// What was said last, so that it is said once.
     problems: Vec<Trouble>,
@@ -164,18 +164,16 @@ impl Work {
         problems
     }
 
-    /// What the devices under the tunnels carry. An end point that no device has says nothing.
+    /// What the node's own devices say. What cannot be read changes nothing.
     async fn look_at_underlay(&self) {
         let (kernel, ends) = (self.kernel, self.ovs.facts().borrow().encap_ips.clone());
-        let found = tokio::task::spawn_blocking(move || kernel.mtus(&ends)).await;
-        let mtus = match found {
-            Ok(Ok(mtus)) => mtus,
-            Ok(Err(error)) => return warn!(%error, "the MTU of tunnels is not known"),
-            Err(error) => return warn!(%error, "the MTU of tunnels is not known"),
+        let own = match tokio::task::spawn_blocking(move || kernel.own_addresses()).await {
+            Ok(Ok(own)) => own,
+            Ok(Err(error)) => return warn!(%error, "the node's own addresses are not known"),
+            Err(error) => return warn!(%error, "the node's own addresses are not known"),
         };
-        let carried = mtus.iter().map(|(end, mtu)| TunnelMtu::of_underlay(*mtu, Family::of(end)));
-        let least = carried.min_by_key(|mtu| mtu.0);
-        self.carried.send_if_modified(|known| std::mem::replace(known, least) != least);
+        let now = Underlay::of(&own, &ends);
+        self.seen.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
     }
 
     async fn apply_ports(&self, plan: &HostPlan) -> Vec<Trouble> {

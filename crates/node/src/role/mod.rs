@@ -21,6 +21,7 @@ mod run;
 mod silence;
 mod status;
 mod trouble;
+mod underlay;
 mod wiring;
 
 pub use flags::NodeFlags;

@@ -224,6 +224,7 @@ impl Task {
             pod_subnets: flags.cluster.cluster_subnets.clone(),
             render: flags.rendering(),
             connects: flags.enable_network_connect,
+            ipsec: flags.enable_ipsec,
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
         let header = Header::new(causeway_plan::replay::ROLE, &config);
@@ -481,7 +482,7 @@ impl Task {
     fn annotate(&mut self) {
         let Some(own) = &self.state.own else { return };
         let mut wanted = annotations::wanted(&self.switch.borrow(), &self.masquerade, self.management);
-        annotations::carry(&mut wanted, self.host.tunnel_mtu());
+        annotations::add_underlay(&mut wanted, &self.host.underlay());
         let Some(patch) = annotations::patch(own, &wanted) else { return self.annotated = None };
         if self.annotated.as_ref() == Some(&patch) {
             return;

@@ -175,7 +175,6 @@ const TABLES: &[Decl] = &[
             "external_ids",
             "hv_cfg",
             "hv_cfg_timestamp",
-            "ipsec",
             "nb_cfg_timestamp",
             "sb_cfg",
             "sb_cfg_timestamp",
