@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_api::annotations::keys::PRIMARY_NETWORK_LABEL;
+use causeway_api::annotations::keys::{PRIMARY_NETWORK_LABEL, STATIC_PODS_LABEL};
 use causeway_record::{Namespace, Texts};
 use causeway_types::{NamespaceName, NetworkName, NetworkOrigin, ObjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -33,6 +33,11 @@ impl Namespaces {
     /// Whether the namespace's pods use a primary user-defined network.
     pub(crate) fn is_labelled(&self, name: &NamespaceName) -> bool {
         self.all.get(name).is_some_and(is_labelled)
+    }
+
+    /// Whether the administrator lets static pods of nodes onto the namespace's primary network.
+    pub(crate) fn allows_static_pods(&self, name: &NamespaceName) -> bool {
+        self.all.get(name).is_some_and(|namespace| namespace.labels.contains_key(STATIC_PODS_LABEL))
     }
 
     /// Whether nothing can be created in the namespace any more.

@@ -2,6 +2,8 @@
 
 /// Namespace label: the namespace's pods use a primary user-defined network. Only at creation.
 pub const PRIMARY_NETWORK_LABEL: &str = "k8s.ovn.org/primary-user-defined-network";
+/// Namespace label, by administrators: mirror pods of kubelets get addresses on the namespace's primary network.
+pub const STATIC_PODS_LABEL: &str = "k8s.ovn.org/allow-static-pods";
 /// NAD label: the NAD was rendered from a UserDefinedNetwork or ClusterUserDefinedNetwork.
 pub const USER_DEFINED_NETWORK_LABEL: &str = "k8s.ovn.org/user-defined-network";
 /// Finalizer of networks and of their NADs.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use causeway_api::annotations::{
-    Attachment, DefaultNetworkRequest, NetworkSelection, PodNetworks, PodRole, RequestedIp,
+    Attachment, DefaultNetworkRequest, NetworkSelection, PodNetworks, PodRole, RequestedIp, keys,
 };
 use causeway_api::crd::Topology;
 use causeway_api::nad;
@@ -96,6 +96,15 @@ impl Offer<'_> {
         // A pod never moves: whatever its primary network is, and whether it is still there, it gets no other.
         if current.0.values().any(|entry| entry.role == Some(PodRole::Primary)) {
             return Ok(Vec::new());
+        }
+        // Any kubelet can make a mirror pod in any namespace: a node in wrong hands would be in every network.
+        if pod.static_pod.is_some() && !self.namespaces.allows_static_pods(namespace) {
+            let message = format!(
+                "static pods get no address on the primary network of namespace {namespace}: run the pod by a controller, or \
+                 have an administrator label the namespace {}",
+                keys::STATIC_PODS_LABEL
+            );
+            return Err(Refusal::told(Trouble::new("StaticPodRefused", message), wait()));
         }
         let (nad, network) = self
             .attachments

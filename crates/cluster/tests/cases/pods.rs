@@ -434,3 +434,23 @@ fn addresses_in_use_are_counted() {
     world.delete(Kind::Pod, "flat/a");
     assert_eq!(used(&world, "flat_net"), Some((1, 12)));
 }
+
+/// A kubelet can make mirror pods in every namespace; only an administrator lets them onto a tenant's network.
+#[test]
+fn static_pods_need_the_administrators_word() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tenant("blue");
+    world.layer3("blue/net", "10.20.0.0/16", 24);
+    let mirror = json!({"kubernetes.io/config.mirror": "hash"});
+    world.pod_with("blue/mirror", "n1", mirror.clone());
+    assert_eq!(world.networks("blue/mirror"), Value::Null);
+    let refused = world.said.iter().find(|text| text.starts_with("Pod blue/mirror ErrorAllocatingPod: static pods"));
+    assert!(refused.is_some_and(|text| text.contains("k8s.ovn.org/allow-static-pods")), "{:?}", world.said);
+    let labels = json!({"k8s.ovn.org/primary-user-defined-network": "", "k8s.ovn.org/allow-static-pods": ""});
+    world.namespace("blue", labels);
+    assert_eq!(world.address("blue/mirror", "blue/net"), "10.20.0.3/24");
+    // Where the default network is the pods' own, everything is as ever.
+    world.namespace("plain", json!({}));
+    world.pod_with("plain/mirror", "n1", mirror);
+    assert_eq!(world.address("plain/mirror", "default"), "10.244.0.4/24");
+}
