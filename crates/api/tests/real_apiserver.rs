@@ -679,7 +679,7 @@ fn no_policy_can_be_taken_away(admin: &User) {
         user.patch(&[what, &["--dry-run=server"]].concat(), &patch)
     };
     let node = ["node/n1", "--subresource=status"];
-    let attempts: [(&str, &dyn Fn() -> Answer); 9] = [
+    let attempts: [(&str, &dyn Fn() -> Answer); 10] = [
         ("causeway-namespace-label", &|| {
             let labels = json!({"metadata": {"labels": {keys::PRIMARY_NETWORK_LABEL: ""}}});
             dry(admin, &["namespace/without"], labels)
