@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Annotation, keys, malformed, to_json};
 use crate::Error;
 
-/// The most different ports that a pod can open.
+/// The most entries that are read; repetitions count, for reading them is work too.
 pub const MOST_OPEN_PORTS: usize = 64;
 
 /// Ports that stay reachable from the default network, each once, in a fixed order.
@@ -107,17 +107,27 @@ fn shown(word: &str) -> impl fmt::Display {
     format!("{short:?}")
 }
 
-fn add(ports: &mut BTreeSet<OpenPort>, entry: Entry) -> Result<()> {
-    ports.insert(entry.read()?);
-    if ports.len() > MOST_OPEN_PORTS {
-        return Err(super::bounded::too_many("ports", MOST_OPEN_PORTS));
+/// The entries that have been read: each port once.
+#[derive(Default)]
+struct Entries {
+    ports: BTreeSet<OpenPort>,
+    read: usize,
+}
+
+impl Entries {
+    fn add(&mut self, entry: Entry) -> Result<()> {
+        self.read += 1;
+        if self.read > MOST_OPEN_PORTS {
+            return Err(super::bounded::too_many("ports", MOST_OPEN_PORTS));
+        }
+        self.ports.insert(entry.read()?);
+        Ok(())
     }
-    Ok(())
 }
 
 /// `- ` begins an entry; lines that are indented further go on with it.
 fn block_list(text: &str) -> Result<BTreeSet<OpenPort>> {
-    let mut ports = BTreeSet::new();
+    let mut entries = Entries::default();
     let mut open: Option<(usize, Entry)> = None;
     for (number, line) in text.lines().enumerate() {
         let line = without_comment(line).trim_end();
@@ -130,7 +140,7 @@ fn block_list(text: &str) -> Result<BTreeSet<OpenPort>> {
         let field = match content.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' ')) {
             Some(rest) => {
                 if let Some((_, entry)) = open.replace((indent, Entry::default())) {
-                    add(&mut ports, entry).map_err(at)?;
+                    entries.add(entry).map_err(at)?;
                 }
                 rest.trim()
             }
@@ -143,9 +153,9 @@ fn block_list(text: &str) -> Result<BTreeSet<OpenPort>> {
         fields(entry, field).map_err(at)?;
     }
     if let Some((_, entry)) = open {
-        add(&mut ports, entry)?;
+        entries.add(entry)?;
     }
-    Ok(ports)
+    Ok(entries.ports)
 }
 
 /// The fields of a line: `{protocol: tcp, port: 80}`, `protocol: tcp`, or nothing yet.
@@ -179,18 +189,18 @@ fn without_comment(line: &str) -> &str {
 
 /// `[{protocol: tcp, port: 80}, …]`, which JSON is, too.
 fn flow_list(text: &str) -> Result<BTreeSet<OpenPort>> {
-    let (mut ports, mut flow) = (BTreeSet::new(), Flow { rest: text });
+    let (mut entries, mut flow) = (Entries::default(), Flow { rest: text });
     flow.expect('[')?;
     while !flow.takes(']') {
         let mut entry = Entry::default();
         flow.map(&mut entry)?;
-        add(&mut ports, entry)?;
+        entries.add(entry)?;
         if !flow.takes(',') {
             flow.expect(']')?;
             break;
         }
     }
-    flow.end().map(|()| ports)
+    flow.end().map(|()| entries.ports)
 }
 
 /// What is left of a text in flow style.
