@@ -12,7 +12,7 @@ use crate::world::{World, dual, event, ipv4};
 /// So much dearer than parsing its bytes may an event be, all that follows from it included.
 const FACTOR: u32 = 100;
 /// What any event may cost.
-const BASE: Duration = Duration::from_millis(60);
+const BASE: Duration = Duration::from_millis(100);
 
 fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()

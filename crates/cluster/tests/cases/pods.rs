@@ -444,7 +444,8 @@ fn static_pods_need_the_administrators_word() {
     let mirror = json!({"kubernetes.io/config.mirror": "hash"});
     world.pod_with("blue/mirror", "n1", mirror.clone());
     assert_eq!(world.networks("blue/mirror"), Value::Null);
-    let refused = world.said.iter().find(|text| text.starts_with("Pod blue/mirror ErrorAllocatingPod: static pods"));
+    let refused =
+        world.said.iter().find(|text| text.starts_with("Pod blue/mirror ErrorAllocatingPod: static pods"));
     assert!(refused.is_some_and(|text| text.contains("k8s.ovn.org/allow-static-pods")), "{:?}", world.said);
     let labels = json!({"k8s.ovn.org/primary-user-defined-network": "", "k8s.ovn.org/allow-static-pods": ""});
     world.namespace("blue", labels);
