@@ -51,12 +51,12 @@ pub struct EndpointInfo {
 }
 
 impl SliceInfo {
-    /// Whether these are addresses on a network.
     /// The network, if the cluster manager has looked up the addresses on it.
     pub(super) fn mirror(&self) -> Option<&NetworkName> {
         self.mirror.as_ref()
     }
 
+    /// Whether these are addresses on a network.
     pub(super) fn is_on(&self, network: &NetworkName) -> bool {
         match &self.mirror {
             Some(mirror) => mirror == network,
