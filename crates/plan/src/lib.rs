@@ -68,7 +68,7 @@ impl Dirty {
         Self {
             northbound: northbound(zone).dirty(changes).into_iter().collect(),
             southbound: southbound(zone).dirty(changes).into_iter().collect(),
-            host: changes.iter().any(host::follows),
+            host: changes.iter().any(|change| host::follows(zone, change)),
         }
     }
 
