@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::filter;
 use crate::host::{Host, LinkState, PodInterface, Route};
 use crate::messages::{
-    SeenLink, address, cable, indexed, named, route, seen_address, seen_link, seen_route, with_flags,
+    SeenAddress, SeenLink, address, cable, indexed, named, route, seen_address, seen_link, seen_route,
+    with_flags,
 };
 use crate::namespace::{in_namespace, inside, open};
 use crate::netlink::{Netlink, is_missing};
@@ -106,10 +107,11 @@ impl Kernel {
         let foreign = links.iter().filter_map(seen_link).filter(|link| !Mark::NODE.is_on(&link.alias));
         let links: BTreeMap<u32, SeenLink> = foreign.map(|link| (link.index, link)).collect();
         let seen = dump("addresses", RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
-        let seen = seen.iter().filter_map(seen_address).filter(|(_, _, local)| !local);
-        let of = |(index, net, _): (u32, IpNet, bool)| {
-            let link = links.get(&index).filter(|_| !net.addr().is_loopback())?;
-            Some(OwnAddress { net, device: link.name.clone(), mtu: link.mtu })
+        let seen = seen.iter().filter_map(seen_address).filter(|seen| !seen.local);
+        let of = |seen: SeenAddress| {
+            let ours = seen.protocol == Mark::NODE.protocol;
+            let link = links.get(&seen.index).filter(|_| !seen.net.addr().is_loopback() && !ours)?;
+            Some(OwnAddress { net: seen.net, device: link.name.clone(), mtu: link.mtu })
         };
         Ok(seen.filter_map(of).collect())
     }
@@ -235,8 +237,8 @@ impl Node {
         let answers =
             answers.map_err(|source| Error::Refused { doing: "listing addresses".into(), source })?;
         let mut addresses: BTreeMap<u32, BTreeSet<IpNet>> = BTreeMap::new();
-        for (index, address, _) in answers.iter().filter_map(seen_address).filter(|(_, _, local)| !local) {
-            addresses.entry(index).or_default().insert(address);
+        for seen in answers.iter().filter_map(seen_address).filter(|seen| !seen.local) {
+            addresses.entry(seen.index).or_default().insert(seen.net);
         }
         Ok(addresses)
     }

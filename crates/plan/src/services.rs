@@ -144,8 +144,12 @@ impl Reach {
             Self::Cluster => ("cluster", "cluster".to_owned(), names.cluster_lb_group()),
             Self::NodeSwitch => ("node-switch", format!("node_switch_{node}"), names.switch_lb_group()),
             Self::NodeRouter => ("node-router", format!("node_router_{node}"), names.router_lb_group()),
-            Self::DoorSwitch => ("ports-switch", format!("node_ports_switch_{node}"), names.switch_lb_group()),
-            Self::DoorRouter => ("ports-router", format!("node_ports_router_{node}"), names.router_lb_group()),
+            Self::DoorSwitch => {
+                ("ports-switch", format!("node_ports_switch_{node}"), names.switch_lb_group())
+            }
+            Self::DoorRouter => {
+                ("ports-router", format!("node_ports_router_{node}"), names.router_lb_group())
+            }
             Self::DoorLocal => ("ports-local", format!("node_ports_local_{node}"), names.router_lb_group()),
         }
     }
@@ -219,9 +223,10 @@ impl Served<'_> {
         let Some(gateway) = self.scope.gateway.filter(|gateway| !gateway.local && gateway.node_ports) else {
             return Ok(Vec::new());
         };
-        let nodes = port.node_port.into_iter().flat_map(|number| {
-            gateway.addresses.iter().map(move |own| SocketAddr::new(own.addr(), number))
-        });
+        let nodes = port
+            .node_port
+            .into_iter()
+            .flat_map(|number| gateway.addresses.iter().map(move |own| SocketAddr::new(own.addr(), number)));
         let outer = self.zone.outer_addresses(self.service);
         let outer = outer.map(|(_, address)| SocketAddr::new(address, port.port));
         let families: Families = self.service.addresses.iter().map(Family::of).collect();
@@ -246,7 +251,8 @@ impl Served<'_> {
     fn vips(&self, port: &ServicePort, from: From, sockets: impl Iterator<Item = SocketAddr>) -> Vips {
         let families: BTreeMap<Family, BTreeSet<SocketAddr>> =
             Family::ALL.into_iter().map(|family| (family, self.targets(port, family, from))).collect();
-        let targets = |socket: &SocketAddr| families.get(&Family::of(&socket.ip())).cloned().unwrap_or_default();
+        let targets =
+            |socket: &SocketAddr| families.get(&Family::of(&socket.ip())).cloned().unwrap_or_default();
         sockets.map(|socket| (socket, targets(&socket))).collect()
     }
 

@@ -177,7 +177,10 @@ mod tests {
         assert_eq!(service.cluster_ips, ["10.96.0.5", "fd00::5"].map(|ip| ip.parse::<IpAddr>().unwrap()));
         assert_eq!(service.ports, [port("http", Protocol::Tcp, 80), port("", Protocol::Udp, 53)]);
         assert_eq!((service.local, service.publish_not_ready, service.affinity), (true, false, Some(10_800)));
-        assert_eq!((service.external_ips.len(), service.external_local, service.health_port), (0, false, None));
+        assert_eq!(
+            (service.external_ips.len(), service.external_local, service.health_port),
+            (0, false, None)
+        );
         let headless: Service = trimmed(json!({
             "metadata": {"name": "db", "namespace": "blue"}, "spec": {"clusterIPs": ["None"]},
         }));

@@ -37,7 +37,7 @@ pub use connect::{ConnectInfo, Place};
 pub use connects::{ConnectReport, Connecting, Membership};
 pub use knowledge::{Effect, Input, Knowledge};
 pub use network::{Active, Leg};
-pub use node::{Fact, Gateway, NodeInfo, Recorded};
+pub use node::{BridgePorts, Fact, Gateway, NodeInfo, Recorded};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
 pub use problem::{Problem, Reason, Subject};
 pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
@@ -138,6 +138,7 @@ pub struct Zone {
     config: ZoneConfig,
     default: NetworkName,
     nodes: Nodes,
+    bridge: Option<BridgePorts>,
     /// Nodes that nobody listens to until they have cleared freed numbers.
     away: BTreeSet<NodeName>,
     /// Namespaces whose pods must have a primary network of their own.
@@ -164,6 +165,7 @@ impl Zone {
             config,
             default: NetworkName::default_network(),
             nodes,
+            bridge: None,
             away: BTreeSet::new(),
             demanding: BTreeSet::new(),
             nads: Nads::default(),
@@ -237,6 +239,11 @@ impl Zone {
             Some(node) => node.gateway.as_ref().map(Option::as_ref).map_err(Clone::clone),
             None => Ok(None),
         }
+    }
+
+    /// The ports of the bridge to the outside, as far as there is one.
+    pub fn bridge(&self) -> Option<&BridgePorts> {
+        self.bridge.as_ref()
     }
 
     /// Another node; nothing while it has no id or no chassis, or is this one.

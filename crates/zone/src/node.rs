@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use causeway_api::annotations::{Annotation, ChassisId, GatewayConfig, GatewayMode, Layer2TopologyVersion};
 use causeway_types::{Family, Mac, NodeId, NodeName};
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
 use causeway_record as record;
 
@@ -72,6 +73,17 @@ impl Gateway {
     pub fn address(&self, family: Family) -> Option<IpAddr> {
         self.addresses.iter().map(IpNet::addr).find(|address| Family::of(address) == family)
     }
+}
+
+/// The ports of the bridge to the outside, by the numbers that flows know them by.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct BridgePorts {
+    /// The bridge.
+    pub bridge: String,
+    /// The port towards OVN, once it is there.
+    pub patch: Option<u32>,
+    /// The port of the card, if the bridge has one.
+    pub uplink: Option<u32>,
 }
 
 impl NodeInfo {

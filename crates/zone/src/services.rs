@@ -178,12 +178,17 @@ impl Zone {
     /// The addresses of services that pods of every network reach.
     pub fn default_service_addresses(&self) -> BTreeSet<IpAddr> {
         let keys = self.config.default_services.iter().filter(|key| self.is_default_service(key));
-        keys.filter_map(|key| self.service(key)).flat_map(|service| service.addresses.iter().copied()).collect()
+        keys.filter_map(|key| self.service(key))
+            .flat_map(|service| service.addresses.iter().copied())
+            .collect()
     }
 
     /// The addresses outside of the cluster that lead to a service. Whoever writes them must not take what the cluster uses: nodes'
     /// addresses, pods', services', and those that nobody routes.
-    pub fn outer_addresses<'a>(&'a self, service: &'a ServiceInfo) -> impl Iterator<Item = (Claimed, IpAddr)> + 'a {
+    pub fn outer_addresses<'a>(
+        &'a self,
+        service: &'a ServiceInfo,
+    ) -> impl Iterator<Item = (Claimed, IpAddr)> + 'a {
         let given = service.ingress_ips.iter().map(|address| (Claimed::Given, *address));
         let own = service.external_ips.iter().filter(|address| !service.ingress_ips.contains(address));
         let all = given.chain(own.map(|address| (Claimed::Own, *address)));

@@ -32,7 +32,8 @@ pub struct HostRoom {
 }
 
 /// The rooms of the host's plan. A new feature is one more line.
-pub static HOST: &[&HostRoom] = &[&MANAGEMENT, &shields::TUNNELS, &shields::CABLES, &gateway::GATEWAY, &gateway::EXPOSED];
+pub static HOST: &[&HostRoom] =
+    &[&MANAGEMENT, &shields::TUNNELS, &shields::CABLES, &gateway::GATEWAY, &gateway::EXPOSED];
 
 /// What shall be on the node of a zone.
 pub fn host(zone: &Zone) -> HostPlan {
@@ -91,7 +92,14 @@ fn management(network: &Active, node: &NodeName) -> Result<Vec<Item>, String> {
     for leg in &network.legs {
         items.push(Item::Address(Address { device: device.clone(), net: leg.management }));
         let target = Target::Forward { via: Some(leg.gateway.addr()), device: Some(device.clone()) };
-        let route = |dest| Route { table: MAIN_TABLE, dest, metric: 0, target: target.clone() };
+        let route = |dest| Route {
+            table: MAIN_TABLE,
+            dest,
+            metric: 0,
+            target: target.clone(),
+            source: None,
+            mtu: None,
+        };
         items.extend(leg.subnets.iter().map(|dest| Item::Route(route(*dest))));
     }
     items.push(Item::State(LinkState { device, up: true }));

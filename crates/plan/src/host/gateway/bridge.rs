@@ -62,7 +62,8 @@ impl Bridge {
     pub(super) fn of(zone: &Zone) -> Result<Option<Self>, String> {
         let Some(gateway) = zone.gateway()?.filter(|gateway| !gateway.local) else { return Ok(None) };
         let ports = zone.bridge().filter(|ports| ports.bridge == gateway.bridge);
-        let missing = |what: &str| format!("the number of {what} of bridge {} is not known yet", gateway.bridge);
+        let missing =
+            |what: &str| format!("the number of {what} of bridge {} is not known yet", gateway.bridge);
         let (patch, uplink) = ports.map_or((None, None), |ports: &BridgePorts| (ports.patch, ports.uplink));
         let cluster = &zone.config().cluster;
         let sides = Family::ALL.into_iter().filter_map(|family| Side::of(zone, gateway, family));
@@ -82,7 +83,13 @@ impl Bridge {
         &self.name
     }
 
-    pub(super) fn flow(&self, table: u8, priority: u16, matches: impl Into<String>, actions: impl Into<String>) -> Item {
+    pub(super) fn flow(
+        &self,
+        table: u8,
+        priority: u16,
+        matches: impl Into<String>,
+        actions: impl Into<String>,
+    ) -> Item {
         let (matches, actions) = (matches.into(), actions.into());
         Item::Flow(Flow { bridge: self.name.clone(), table, priority, matches, actions })
     }
@@ -166,7 +173,8 @@ impl Side {
         let own = gateway.addresses.iter().map(|net| net.addr()).filter(|own| Family::of(own) == family);
         let own: Vec<IpAddr> = own.collect();
         let cluster = &zone.config().cluster;
-        let of = |all: &[Cidr]| all.iter().copied().filter(|cidr| cidr.family() == family).collect::<Vec<_>>();
+        let of =
+            |all: &[Cidr]| all.iter().copied().filter(|cidr| cidr.family() == family).collect::<Vec<_>>();
         let masquerade = *of(&cluster.masquerade_subnets).first()?;
         let inside = [&cluster.cluster_subnets, &cluster.join_subnets, &cluster.udn_join_subnets];
         let inside = inside.into_iter().chain([&cluster.transit_subnets]).flat_map(|all| of(all)).collect();

@@ -49,7 +49,8 @@ pub(super) fn items(zone: &Zone) -> Vec<Owned> {
         }
     };
     let all = exposed(zone, &bridge);
-    let translated: Vec<Translation> = all.iter().flat_map(|one| translations_of(zone, &bridge, one)).collect();
+    let translated: Vec<Translation> =
+        all.iter().flat_map(|one| translations_of(zone, &bridge, one)).collect();
     let mut owned: Vec<Owned> =
         all.iter().map(|one| (owner(&one.key), Ok(flows(zone, &bridge, one)))).collect();
     owned.push((translations(), Ok(vec![table(&bridge, &translated)])));
@@ -86,7 +87,8 @@ fn exposed<'a>(zone: &'a Zone, bridge: &Bridge) -> Vec<Exposed<'a>> {
     }
     for one in &mut all {
         let doors = std::mem::take(&mut one.doors);
-        let wins = |door: &Door| taken.get(&(door.address, door.protocol, door.port)) == Some(&claim(one, door));
+        let wins =
+            |door: &Door| taken.get(&(door.address, door.protocol, door.port)) == Some(&claim(one, door));
         one.doors = doors.into_iter().filter(wins).collect();
     }
     all
@@ -135,7 +137,12 @@ fn flows(zone: &Zone, bridge: &Bridge, one: &Exposed<'_>) -> Vec<Item> {
         for address in one.service.addresses.iter() {
             let Some(side) = bridge.side(Family::of(address)) else { continue };
             let to_router = format!("set_field:{}->eth_dst,{}", one.router, bridge.to_ovn());
-            flows.push(bridge.flow(TO_SERVICE, 100, format!("{},{}", side.ip(), side.to(address)), to_router));
+            flows.push(bridge.flow(
+                TO_SERVICE,
+                100,
+                format!("{},{}", side.ip(), side.to(address)),
+                to_router,
+            ));
         }
     }
     flows
@@ -195,8 +202,10 @@ fn own_target(zone: &Zone, one: &Exposed<'_>, door: &Door) -> Option<(IpAddr, u1
     let own = zone.gateway().ok()??.addresses.iter().map(|net| net.addr()).collect::<Vec<_>>();
     zone.endpoints(&one.key, one.network).find_map(|slice| {
         let number = slice.ports.iter().find(|of| of.name == port.name && of.protocol == port.protocol)?.port;
-        let mut here = slice.endpoints.iter().filter(|end| end.here && end.ready && Family::of(&end.address) == family);
-        let end = here.find(|end| own.contains(&end.address) && zone.is_served(&one.key, one.network, slice, end))?;
+        let mut here =
+            slice.endpoints.iter().filter(|end| end.here && end.ready && Family::of(&end.address) == family);
+        let end =
+            here.find(|end| own.contains(&end.address) && zone.is_served(&one.key, one.network, slice, end))?;
         Some((end.address, number))
     })
 }

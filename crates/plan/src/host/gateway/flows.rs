@@ -78,13 +78,21 @@ fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
             format!("ct(zone={OWN_ZONE},nat,table={OWN_ENDPOINT})"),
         ),
         // The host answers a pod that came to it by its masquerade address.
-        bridge.flow(ARRIVED, 490, of(side.to(masked)), format!("{},{}", side.to_owner(bridge), bridge.to_ovn())),
+        bridge.flow(
+            ARRIVED,
+            490,
+            of(side.to(masked)),
+            format!("{},{}", side.to_owner(bridge), bridge.to_ovn()),
+        ),
         bridge.flow(ARRIVED, 105, of(side.from(masked)), "drop"),
         bridge.flow(
             ARRIVED,
             99,
             format!("{},{ip}", bridge.from_host()),
-            format!("ct(commit,zone={SHARED_ZONE},exec(set_field:{MARK_HOST:#x}->ct_mark)),{}", bridge.to_wire()),
+            format!(
+                "ct(commit,zone={SHARED_ZONE},exec(set_field:{MARK_HOST:#x}->ct_mark)),{}",
+                bridge.to_wire()
+            ),
         ),
     ];
     for service in &side.services {
@@ -99,7 +107,8 @@ fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
     let own = side.own.iter().map(|own| of(side.from(own)));
     flows.extend(own.map(|own| bridge.flow(ARRIVED, 100, own, side.leave(bridge, MARK_HOST))));
     if side.family == Family::Ipv6 {
-        let discovery = ["icmp_type=135", "icmp_type=136"].map(|kind| format!("{},icmp6,{kind}", bridge.from_host()));
+        let discovery =
+            ["icmp_type=135", "icmp_type=136"].map(|kind| format!("{},icmp6,{kind}", bridge.from_host()));
         flows.extend(discovery.map(|kind| bridge.flow(ARRIVED, 110, kind, bridge.to_wire())));
     }
     flows
@@ -243,7 +252,12 @@ fn later_tables(bridge: &Bridge, side: &Side) -> Vec<Item> {
         flows.push(bridge.flow(FROM_WIRE, 100, known(&format!("ct_mark={MARK_HOST}")), "LOCAL"));
         let answer = |rest: &str| format!("ct_state={state}+rpl,{ip}{rest}");
         let back = |mac: &str| format!("{mac},{exit},{forget},{ovn}");
-        flows.push(bridge.flow(ANSWERED, 111, answer(&format!(",{default}")), back(&bridge.towards_default())));
+        flows.push(bridge.flow(
+            ANSWERED,
+            111,
+            answer(&format!(",{default}")),
+            back(&bridge.towards_default()),
+        ));
         flows.push(bridge.flow(ANSWERED, 110, answer(&format!(",{masked}")), back(&owner)));
         let out = format!("set_field:{}->eth_src,{client},{}", bridge.mac, bridge.to_wire());
         flows.push(bridge.flow(ANSWERED, 100, answer(""), out));
@@ -254,8 +268,7 @@ fn later_tables(bridge: &Bridge, side: &Side) -> Vec<Item> {
 /// A service of the default network that pods of every network reach: by the default network's router, and back.
 fn open_service(bridge: &Bridge, side: &Side, address: std::net::IpAddr) -> [Item; 2] {
     let masked = side.masquerade;
-    let asked =
-        format!("{},{},{},{}", bridge.from_users(), side.ip(), side.from(masked), side.to(address));
+    let asked = format!("{},{},{},{}", bridge.from_users(), side.ip(), side.from(masked), side.to(address));
     let answered =
         format!("{},{},{},{}", bridge.from_default(), side.ip(), side.from(address), side.to(masked));
     [

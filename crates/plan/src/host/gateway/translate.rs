@@ -32,7 +32,9 @@ pub(super) fn table(bridge: &Bridge, all: &[Translation]) -> Item {
     let (mut wire, mut inside) = (Vec::new(), Vec::new());
     for side in &bridge.sides {
         for (from_wire, rules) in [(true, &mut wire), (false, &mut inside)] {
-            let of = |one: &&Translation| one.from_wire == from_wire && Family::of(&one.what.address) == side.family;
+            let of = |one: &&Translation| {
+                one.from_wire == from_wire && Family::of(&one.what.address) == side.family
+            };
             let name = format!("{}{}", if from_wire { "wire" } else { "services" }, suffix(side.family));
             body += &map(&name, side.family, all.iter().filter(of));
             let word = word(side.family);
@@ -49,7 +51,8 @@ pub(super) fn table(bridge: &Bridge, all: &[Translation]) -> Item {
 }
 
 fn chain(name: &str, hook: &str, rules: &[String]) -> String {
-    let rules: String = rules.iter().map(|rule| format!("\t\tmeta l4proto {{ tcp, udp, sctp }} {rule}\n")).collect();
+    let rules: String =
+        rules.iter().map(|rule| format!("\t\tmeta l4proto {{ tcp, udp, sctp }} {rule}\n")).collect();
     format!("\tchain {name} {{\n\t\ttype nat hook {hook} priority -100; policy accept;\n{rules}\t}}\n")
 }
 

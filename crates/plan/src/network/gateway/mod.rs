@@ -121,7 +121,8 @@ fn rows(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>> {
 
 /// Neighbours whom nobody needs to ask for. The database knows these rows by port and address.
 fn bindings(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>> {
-    let known = if gateway.local { local::neighbours(scope, gateway) } else { shared::neighbours(scope, gateway) };
+    let known =
+        if gateway.local { local::neighbours(scope, gateway) } else { shared::neighbours(scope, gateway) };
     let port = scope.net.names.gateway_to_external(scope.here.name);
     let row = |(address, mac): (IpAddr, causeway_types::Mac)| {
         let row = nb::StaticMacBinding {
@@ -143,7 +144,11 @@ fn outward<'a>(scope: &Scope<'a>, gateway: &Gateway) -> impl Iterator<Item = &'a
 }
 
 /// The router's outer port.
-fn outer_port(scope: &Scope<'_>, mac: causeway_types::Mac, networks: impl IntoIterator<Item = IpNet>) -> Planned {
+fn outer_port(
+    scope: &Scope<'_>,
+    mac: causeway_types::Mac,
+    networks: impl IntoIterator<Item = IpNet>,
+) -> Planned {
     let row = nb::LogicalRouterPort {
         name: scope.net.names.gateway_to_external(scope.here.name).into(),
         mac: mac.to_string().into(),

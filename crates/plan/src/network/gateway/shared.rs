@@ -93,8 +93,7 @@ fn user_network(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>> {
     let Some((leg, address)) = pairs.first() else { return Ok(Vec::new()) };
     let mac = macs(scope).at(&leg.masquerade, *address).map_err(|error| scope.fault(error))?;
     let own = pairs.iter().map(|(_, address)| IpNet::from(*address));
-    let mut rows =
-        vec![outer_port(scope, mac, own), facing(scope, mac, &[]).guarded_by::<nb::Acl>(&wall())];
+    let mut rows = vec![outer_port(scope, mac, own), facing(scope, mac, &[]).guarded_by::<nb::Acl>(&wall())];
     for (leg, address) in pairs {
         rows.push(route_out(scope, everywhere(leg.family), masked(scope, leg, MasqueradeRole::Exit)?));
         rows.extend(outer_sources(scope, leg, address));
