@@ -96,6 +96,16 @@ pub fn with_gateway(node: Node, ip: Ip, mode: &str) -> Node {
     annotate(node, "l3-gateway-config", &config.to_string())
 }
 
+/// The node with addresses by its kubelet's account.
+pub fn at_addresses(node: Node, addresses: &[&str]) -> Node {
+    Node { addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(), ..node }
+}
+
+/// A pod in the network of its node.
+pub fn host_pod(name: &str, node: &str) -> Pod {
+    Pod { host_network: true, ..bare_pod(name, node) }
+}
+
 /// A NAD of a network with an id, as the cluster manager leaves it.
 pub fn nad(nad: &str, network: &str, id: u32, config: Value) -> Nad {
     let (namespace, name) = nad.split_once('/').unwrap();
