@@ -203,10 +203,6 @@ fn the_nodes_own_addresses() {
     ] {
         node::ip(words);
     }
-    // What the role itself has put there is not the node's, nor what is good on one link alone.
-    node::ip("link add u2 type veth peer name v2");
-    node::ip("link set u2 alias causeway:given:network:default up");
-    node::ip("address add 10.244.0.2/24 dev u2");
     node::ip("tuntap add br-ex mode tap");
     node::ip("link set br-ex address 02:00:00:00:00:07 up");
     node::ip("address add 203.0.113.1/24 dev br-ex");
@@ -214,6 +210,10 @@ fn the_nodes_own_addresses() {
     let mut plan = HostPlan::default();
     plan.add(&Owner::node("gateway"), Item::Address(masquerade));
     assert_eq!(Kernel.apply_host(&plan).writes, 1);
+    // What the role itself has put there is not the node's, nor what is good on one link alone.
+    node::ip("link add u2 type veth peer name v2");
+    node::ip("link set u2 alias causeway:given:network:default up");
+    node::ip("address add 10.244.0.2/24 dev u2");
     for words in
         ["default via 192.0.2.254 metric 50", "default via 203.0.113.254", "198.51.100.8/32 via 192.0.2.9"]
     {
