@@ -220,7 +220,7 @@ fn the_nodes_own_addresses() {
         node::ip(&format!("route add {words}"));
     }
     node::ip("-6 route add default via fe80::1 dev u0");
-    node::ip("-6 route add default nexthop via fe80::2 dev u0 nexthop via fe80::3 dev br-ex metric 7");
+    node::ip("-6 route add default metric 7 nexthop via fe80::2 dev u0 nexthop via fe80::3 dev br-ex");
     let Surroundings { links, addresses: mut own, defaults } = Kernel.surroundings().unwrap();
     let bridge = links.iter().find(|link| link.name == "br-ex").unwrap();
     assert_eq!(bridge.mac, Some("02:00:00:00:00:07".parse().unwrap()));
