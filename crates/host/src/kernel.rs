@@ -5,8 +5,7 @@ use crate::error::{Error, Result};
 use crate::filter;
 use crate::host::{Host, LinkState, PodInterface, Route};
 use crate::messages::{
-    SeenAddress, SeenLink, address, cable, indexed, named, route, seen_address, seen_link, seen_route,
-    with_flags,
+    SeenLink, address, cable, indexed, named, route, seen_address, seen_link, seen_route, with_flags,
 };
 use crate::namespace::{in_namespace, inside, open};
 use crate::netlink::{Netlink, is_missing};
@@ -77,43 +76,6 @@ impl Host for Kernel {
             Ok(mut output) => bring(&mut output, plan),
             Err(error) => Applied { writes: 0, problems: vec![Problem { key: None, owner: None, error }] },
         }
-    }
-}
-
-/// An address of the node itself.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct OwnAddress {
-    /// With the prefix length of its subnet.
-    pub net: IpNet,
-    /// The device that has it.
-    pub device: String,
-    /// The device's MTU.
-    pub mtu: u32,
-}
-
-impl Kernel {
-    /// The node's own addresses: neither those that are good on one link or inside the node alone, nor those that its role has
-    /// put on devices of its own.
-    ///
-    /// # Errors
-    /// If the kernel refuses to list its devices.
-    pub fn own_addresses(&self) -> Result<Vec<OwnAddress>> {
-        let mut node = Node(Netlink::open()?);
-        let mut dump = |what: &str, message| {
-            let answers = node.0.dump(message);
-            answers.map_err(|source| Error::Refused { doing: format!("listing {what}"), source })
-        };
-        let links = dump("links", RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
-        let foreign = links.iter().filter_map(seen_link).filter(|link| !Mark::NODE.is_on(&link.alias));
-        let links: BTreeMap<u32, SeenLink> = foreign.map(|link| (link.index, link)).collect();
-        let seen = dump("addresses", RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
-        let seen = seen.iter().filter_map(seen_address).filter(|seen| !seen.local);
-        let of = |seen: SeenAddress| {
-            let ours = seen.protocol == Mark::NODE.protocol;
-            let link = links.get(&seen.index).filter(|_| !seen.net.addr().is_loopback() && !ours)?;
-            Some(OwnAddress { net: seen.net, device: link.name.clone(), mtu: link.mtu })
-        };
-        Ok(seen.filter_map(of).collect())
     }
 }
 

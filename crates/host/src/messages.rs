@@ -159,6 +159,7 @@ pub(crate) struct SeenAddress {
     pub(crate) local: bool,
     /// Who made it, as far as that is written on it; 0 if it is not.
     pub(crate) protocol: u8,
+    pub(crate) flags: AddressFlags,
 }
 
 pub(crate) fn seen_address(message: &RouteNetlinkMessage) -> Option<SeenAddress> {
@@ -176,11 +177,17 @@ pub(crate) fn seen_address(message: &RouteNetlinkMessage) -> Option<SeenAddress>
         AddressAttribute::Protocol(protocol) => Some(u8::from(*protocol)),
         _ => None,
     });
+    let wide = seen.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Flags(flags) => Some(*flags),
+        _ => None,
+    });
+    let narrow = AddressFlags::from_bits_retain(u32::from(seen.header.flags.bits()));
     Some(SeenAddress {
         index: seen.header.index,
         net: IpNet::new(address, seen.header.prefix_len).ok()?,
         local,
         protocol: protocol.unwrap_or_default(),
+        flags: wide.unwrap_or(narrow),
     })
 }
 
