@@ -8,6 +8,7 @@ mod common;
 mod connect;
 pub mod host;
 mod isolation;
+mod local_endpoints;
 mod network;
 pub mod replay;
 pub mod room;
@@ -19,6 +20,7 @@ use causeway_zone::{Change, Changes, Subject, Zone};
 
 pub use chassis::slice_of as chassis_slice;
 pub use connect::{OwnPort, own_ports};
+pub use local_endpoints::{LocalEndpoints, local_endpoints};
 
 use room::{House, Room, World};
 

@@ -14,6 +14,7 @@ mod annotations;
 mod flags;
 mod freed;
 mod host;
+mod local_endpoints;
 mod metrics;
 mod rendered;
 mod report;

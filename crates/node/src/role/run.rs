@@ -35,6 +35,7 @@ use super::annotations;
 use super::flags::NodeFlags;
 use super::freed::{self, InUse};
 use super::host::HostTask;
+use super::local_endpoints::LocalEndpointPorts;
 use super::metrics::Metrics;
 use super::rendered::{Keys, Ports, Progress, Rendered};
 use super::report;
@@ -156,6 +157,7 @@ struct Task {
     northbound: Applier,
     southbound: Applier,
     host: HostTask,
+    local_endpoints: LocalEndpointPorts,
     wiring: Wiring,
     switch: watch::Receiver<SwitchFacts>,
     writer: Writer,
@@ -225,6 +227,7 @@ impl Task {
             render: flags.rendering(),
             connects: flags.enable_network_connect,
             ipsec: flags.enable_ipsec,
+            default_services: flags.udn_allowed_default_services.clone(),
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
         let header = Header::new(causeway_plan::replay::ROLE, &config);
@@ -236,6 +239,7 @@ impl Task {
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
             host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch),
             switch: ovs.facts(),
+            local_endpoints: LocalEndpointPorts::start(tasks),
             wiring: Wiring::start(tasks, flags, ovs, registry)?,
             writer,
             metrics,
@@ -476,6 +480,7 @@ impl Task {
             self.management = Some(port.mac);
         }
         self.host.plan(plan);
+        self.local_endpoints.set(causeway_plan::local_endpoints(&self.state.zone));
     }
 
     /// The node says of itself what others must know.
