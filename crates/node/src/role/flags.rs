@@ -10,11 +10,15 @@ use causeway_runtime::{ClusterFlags, read_time};
 use causeway_types::NodeName;
 use causeway_zone::Render;
 
+use super::gateway_flags::GatewayFlags;
+
 /// Flags of the node role
 #[derive(Clone, Debug, clap::Args)]
 pub struct NodeFlags {
     #[command(flatten)]
     pub(super) cluster: ClusterFlags,
+    #[command(flatten)]
+    pub(super) gateway: GatewayFlags,
     /// The node that this is
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub(super) node_name: NodeName,

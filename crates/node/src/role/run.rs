@@ -27,21 +27,22 @@ use causeway_zone::{Change, Changes, Input, Knowledge, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::annotations;
 use super::flags::NodeFlags;
 use super::freed::{self, InUse};
-use super::host::HostTask;
+use super::host::{HostTask, kernel_events};
 use super::metrics::Metrics;
+use super::outside::Outside;
 use super::rendered::{Keys, Ports, Progress, Rendered};
 use super::report;
 use super::silence::{Component, Signs, Silence};
 use super::trouble::Trouble;
 use super::wiring::Wiring;
-use crate::ovs::{Ovs, OvsConfig, SwitchFacts};
+use crate::ovs::{Ovs, OvsConfig};
 use crate::{Applier, ApplierConfig};
 
 /// Two processes must not write one zone.
@@ -157,7 +158,7 @@ struct Task {
     southbound: Applier,
     host: HostTask,
     wiring: Wiring,
-    switch: watch::Receiver<SwitchFacts>,
+    outside: Outside,
     writer: Writer,
     metrics: Metrics,
     health: Health,
@@ -219,7 +220,7 @@ impl Task {
         let masquerade = cluster.masquerade_subnets.clone();
         let remotes = vec![flags.vswitch.clone()];
         let switch = OvsConfig { remotes, tls: tls.clone(), bridge: INTEGRATION_BRIDGE.into() };
-        let ovs = Ovs::start(tasks, switch);
+        let (ovs, events) = (Ovs::start(tasks, switch), kernel_events());
         let config = ZoneConfig {
             pod_subnets: flags.cluster.cluster_subnets.clone(),
             render: flags.rendering(),
@@ -234,8 +235,8 @@ impl Task {
             recording,
             northbound: applier(&NORTHBOUND, &flags.northbound, &tls, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
-            host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch),
-            switch: ovs.facts(),
+            host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch, events.clone()),
+            outside: Outside::start(tasks, flags, ovs.clone(), events),
             wiring: Wiring::start(tasks, flags, ovs, registry)?,
             writer,
             metrics,
@@ -262,7 +263,7 @@ impl Task {
         loop {
             let ready = self.state.is_ready();
             let wake = self.wake();
-            let Task { state, northbound, southbound, host, switch, wiring, .. } = self;
+            let Task { state, northbound, southbound, host, outside, wiring, .. } = self;
             let (nb, sb) = (causeway_plan::northbound(&state.zone), causeway_plan::southbound(&state.zone));
             let (woken, message) = tokio::select! {
                 message = messages.recv() => match message {
@@ -273,7 +274,7 @@ impl Task {
                 () = southbound.turn(&sb), if ready => (Woken::Southbound, None),
                 () = host.changed() => (Woken::Event, None),
                 () = wiring.connected() => (Woken::Event, None),
-                Ok(()) = switch.changed() => (Woken::Event, None),
+                () = outside.changed() => (Woken::Event, None),
                 () = sleep_until(wake) => (Woken::Time, None),
             };
             self.stirred |= !matches!(woken, Woken::Time);
@@ -283,6 +284,7 @@ impl Task {
             for message in message.into_iter().chain(more) {
                 dirty.merge(self.take(message));
             }
+            dirty.merge(self.look_outside());
             self.follow(dirty);
         }
     }
@@ -312,6 +314,15 @@ impl Task {
             self.wiring.publish(&self.state.zone, changes);
         }
         Dirty::after(&self.state.zone, changes)
+    }
+
+    /// Which ports lead outside now.
+    fn look_outside(&mut self) -> Dirty {
+        let ports = self.outside.look(self.state.own.as_ref());
+        match self.state.zone.bridge() == ports.as_ref() {
+            true => Dirty::default(),
+            false => self.step(Input::Bridge(ports)),
+        }
     }
 
     fn step(&mut self, input: Input) -> Dirty {
@@ -392,7 +403,8 @@ impl Task {
         if health.is_ok() {
             self.wiring.announce();
         }
-        self.health.set(health);
+        // Without a gateway pods have their networks, and nothing beyond.
+        self.health.set(health.and_then(|()| self.outside.health()));
     }
 
     /// Hears who answers, asks where it is time to, and tells who has been silent for too long.
@@ -426,7 +438,7 @@ impl Task {
 
     /// How far a counted change has come.
     fn signs(&mut self) -> Signs {
-        let chassis = self.switch.borrow().chassis.clone();
+        let chassis = self.outside.switch().chassis;
         if self.chassis != chassis {
             self.southbound.ask(ANSWERS, chassis.as_deref());
             self.chassis = chassis;
@@ -481,8 +493,9 @@ impl Task {
     /// The node says of itself what others must know.
     fn annotate(&mut self) {
         let Some(own) = &self.state.own else { return };
-        let mut wanted = annotations::wanted(&self.switch.borrow(), &self.masquerade, self.management);
-        annotations::add_underlay(&mut wanted, &self.host.underlay());
+        let mut wanted = annotations::wanted(&self.outside.switch(), &self.masquerade, self.management);
+        annotations::add_underlay(&mut wanted, &self.outside.underlay());
+        self.outside.annotate(&mut wanted, own);
         let Some(patch) = annotations::patch(own, &wanted) else { return self.annotated = None };
         if self.annotated.as_ref() == Some(&patch) {
             return;
@@ -582,5 +595,6 @@ impl Task {
         let failures = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
         self.metrics.zone(zone.rendered().count(), zone.pod_count(), zone.problems().len() + failures);
         self.metrics.host(self.host.writes());
+        self.metrics.gateway(self.outside.word());
     }
 }
