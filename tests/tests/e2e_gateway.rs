@@ -102,7 +102,10 @@ fn a2_everybody_reaches_the_api_server_and_dns() {
     {
         let address = address.as_str().unwrap();
         let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
-        all.push(Ask::new(&format!("curl -sk --max-time 5 https://{host}/version"), &format!("api {address}")));
+        all.push(Ask::new(
+            &format!("curl -sk --max-time 5 https://{host}/version"),
+            &format!("api {address}"),
+        ));
     }
     let as_wanted = || {
         let mut wrong = Vec::new();
@@ -132,7 +135,16 @@ fn a3_everything_else_is_dark() {
                 dark.push(Ask::http(&url(&address, 80, "/hostname"), &format!("{other}'s {address}")));
             }
         }
-        for address in ["169.254.0.1", "169.254.0.2", "169.254.0.9", "169.254.0.11", "169.254.0.13", "100.64.0.1", "100.64.0.2", "100.88.0.2"] {
+        for address in [
+            "169.254.0.1",
+            "169.254.0.2",
+            "169.254.0.9",
+            "169.254.0.11",
+            "169.254.0.13",
+            "100.64.0.1",
+            "100.64.0.2",
+            "100.88.0.2",
+        ] {
             dark.push(Ask::http(&url(address, 8080, "/hostname"), &format!("between {address}")));
         }
         let said = asked_from_pods(sandbox, &[me], &dark).unwrap().remove(0).1;
@@ -153,11 +165,20 @@ fn a4_path_mtu_from_outside() {
                 );
                 Ok((sandbox.pod(pod).exec(&["sh", "-c", &script])? == "heard").then_some(()))
             };
-            sandbox.wait_for(&format!("{pod} to hear that a packet to {address} is too large"), large).unwrap();
+            sandbox
+                .wait_for(&format!("{pod} to hear that a packet to {address} is too large"), large)
+                .unwrap();
             // 300 kB there and back.
             let body = "head -c 300000 /dev/zero | tr '\\0' x";
-            let script = format!("{body} | curl -s --max-time 20 --data-binary @- '{}' | wc -c", url(address, 8080, "/echo?msg=ok"));
-            assert_ne!(sandbox.pod(pod).exec(&["sh", "-c", &script]).unwrap().trim(), "0", "{pod} to {address}");
+            let script = format!(
+                "{body} | curl -s --max-time 20 --data-binary @- '{}' | wc -c",
+                url(address, 8080, "/echo?msg=ok")
+            );
+            assert_ne!(
+                sandbox.pod(pod).exec(&["sh", "-c", &script]).unwrap().trim(),
+                "0",
+                "{pod} to {address}"
+            );
         }
     }
 }
@@ -173,8 +194,10 @@ fn a5_equal_sources_are_told_apart() {
             "same port",
         );
         let said = asked_from_pods(sandbox, &pods, &[ask]).unwrap();
-        let mut ports: Vec<String> =
-            said.iter().map(|(pod, said)| said.get("same port").unwrap_or_else(|| panic!("{pod}")).clone()).collect();
+        let mut ports: Vec<String> = said
+            .iter()
+            .map(|(pod, said)| said.get("same port").unwrap_or_else(|| panic!("{pod}")).clone())
+            .collect();
         ports.sort();
         ports.dedup();
         assert_eq!(ports.len(), pods.len(), "{said:?}");
@@ -187,7 +210,8 @@ fn a6_nobody_outside_routes_his_way_in() {
     let sandbox = islands();
     services::expose(sandbox);
     let node = node_addresses("n1");
-    let [pod, service] = [sandbox.pod("plain/a").addresses().unwrap(), services::cluster_ips(sandbox, "blue")];
+    let [pod, service] =
+        [sandbox.pod("plain/a").addresses().unwrap(), services::cluster_ips(sandbox, "blue")];
     for (target, port) in [(&pod, 8080), (&service, 80)] {
         for address in target {
             let via = &node[usize::from(address.contains(':'))];

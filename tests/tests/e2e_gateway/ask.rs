@@ -6,28 +6,28 @@ use std::collections::BTreeMap;
 
 /// One question: a command, and how it is called.
 #[derive(Clone, Debug)]
-pub struct Ask {
-    pub command: String,
-    pub label: String,
+pub(crate) struct Ask {
+    pub(crate) command: String,
+    pub(crate) label: String,
 }
 
 /// Answers by label; what failed has none.
-pub type Said = BTreeMap<String, String>;
+pub(crate) type Said = BTreeMap<String, String>;
 
 impl Ask {
-    pub fn new(command: &str, label: &str) -> Ask {
+    pub(crate) fn new(command: &str, label: &str) -> Ask {
         Ask { command: command.to_owned(), label: label.to_owned() }
     }
 
-    pub fn http(url: &str, label: &str) -> Ask {
+    pub(crate) fn http(url: &str, label: &str) -> Ask {
         Ask::new(&format!("curl -sf --max-time 4 '{url}'"), label)
     }
 
-    pub fn udp(address: &str, port: u16, word: &str, label: &str) -> Ask {
+    pub(crate) fn udp(address: &str, port: u16, word: &str, label: &str) -> Ask {
         Ask::new(&format!("echo {word} | nc -u -w 2 -W 1 {address} {port} | grep ."), label)
     }
 
-    pub fn ping(address: &str, label: &str) -> Ask {
+    pub(crate) fn ping(address: &str, label: &str) -> Ask {
         Ask::new(&format!("ping -c 1 -W 2 {address} >/dev/null"), label)
     }
 }
@@ -52,7 +52,11 @@ fn read(all: &[Ask], text: &str) -> Said {
 ///
 /// # Errors
 /// When a pod cannot run anything.
-pub fn asked_from_pods<'a>(sandbox: &Sandbox, pods: &[&'a str], all: &[Ask]) -> Result<Vec<(&'a str, Said)>> {
+pub(crate) fn asked_from_pods<'a>(
+    sandbox: &Sandbox,
+    pods: &[&'a str],
+    all: &[Ask],
+) -> Result<Vec<(&'a str, Said)>> {
     let script = script(all);
     std::thread::scope(|scope| {
         let asked: Vec<_> = pods
@@ -64,10 +68,10 @@ pub fn asked_from_pods<'a>(sandbox: &Sandbox, pods: &[&'a str], all: &[Ask]) -> 
 }
 
 /// Asks from a node, or from a host outside.
-pub fn asked_from(sandbox: &Sandbox, host: &str, all: &[Ask]) -> Said {
+pub(crate) fn asked_from(sandbox: &Sandbox, host: &str, all: &[Ask]) -> Said {
     read(all, &sandbox.exec(host, &["sh", "-c", &script(all)]).unwrap())
 }
 
-pub fn asked_from_outside(sandbox: &Sandbox, all: &[Ask]) -> Said {
+pub(crate) fn asked_from_outside(sandbox: &Sandbox, all: &[Ask]) -> Said {
     asked_from(sandbox, "outside", all)
 }

@@ -27,11 +27,11 @@ fn manifest(namespace: &str) -> String {
     one("all", all, "Cluster") + &one("local", local, "Local")
 }
 
-pub fn expose(sandbox: &Sandbox) {
+pub(crate) fn expose(sandbox: &Sandbox) {
     sandbox.apply(&NETWORKS.map(manifest).concat()).unwrap();
 }
 
-pub fn cluster_ips(sandbox: &Sandbox, namespace: &str) -> Vec<String> {
+pub(crate) fn cluster_ips(sandbox: &Sandbox, namespace: &str) -> Vec<String> {
     let object = sandbox.get(&["service", "-n", namespace, "all"]).unwrap();
     let all = object["spec"]["clusterIPs"].as_array().unwrap();
     all.iter().map(|address| address.as_str().unwrap().to_owned()).collect()
@@ -88,8 +88,10 @@ fn b2_services_from_nodes() {
     let sandbox = islands();
     expose(sandbox);
     for node in ["n1", "n3"] {
-        let mut all: Vec<Ask> =
-            node_ports(&["n1", "n2", "n3"]).into_iter().filter(|ask| ask.label.contains(" Cluster ")).collect();
+        let mut all: Vec<Ask> = node_ports(&["n1", "n2", "n3"])
+            .into_iter()
+            .filter(|ask| ask.label.contains(" Cluster "))
+            .collect();
         for network in NETWORKS {
             for address in cluster_ips(sandbox, network) {
                 all.push(Ask::http(&url(&address, 80, "/hostname"), &format!("{network} {address}")));

@@ -11,6 +11,8 @@ use causeway_runtime::{ClusterFlags, read_time};
 use causeway_types::NodeName;
 use causeway_zone::Render;
 
+use super::gateway_flags::GatewayFlags;
+
 /// Flags of the node role
 #[derive(Clone, Debug, clap::Args)]
 pub struct NodeFlags {
@@ -25,6 +27,8 @@ pub struct NodeFlags {
         default_value = "default/kubernetes,kube-system/kube-dns"
     )]
     pub(super) udn_allowed_default_services: Vec<ObjectKey>,
+    #[command(flatten)]
+    pub(super) gateway: GatewayFlags,
     /// The node that this is
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub(super) node_name: NodeName,

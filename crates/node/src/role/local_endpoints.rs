@@ -134,7 +134,10 @@ mod tests {
         ports.set(wanted(free, 2));
         let answer = get(free).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-        assert!(answer.ends_with("{\"localEndpoints\":2,\"service\":{\"name\":\"web\",\"namespace\":\"blue\"}}\n"));
+        assert!(
+            answer
+                .ends_with("{\"localEndpoints\":2,\"service\":{\"name\":\"web\",\"namespace\":\"blue\"}}\n")
+        );
         ports.set(wanted(free, 0));
         assert!(get(free).await.unwrap().starts_with("HTTP/1.1 503 "));
         ports.set(Wanted::new());
