@@ -41,7 +41,7 @@ pub use node::{BridgePorts, Fact, Gateway, NodeInfo, Recorded};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
 pub use problem::{Problem, Reason, Subject};
 pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
-pub use services::Serving;
+pub use services::{Claimed, Serving};
 pub use usage::{Render, Use};
 
 use self::behind::Behind;
@@ -68,21 +68,12 @@ pub struct ZoneConfig {
     pub render: Render,
     /// Services of the default network that pods of every network reach, such as the API server's and the name
     /// server's.
-    pub default_services: Vec<DefaultService>,
+    pub default_services: Vec<ObjectKey>,
     /// Whether ClusterNetworkConnects are watched.
     pub connects: bool,
     /// Whether tunnels to other nodes are encrypted.
     #[serde(default)]
     pub ipsec: bool,
-}
-
-/// A service of the default network that pods of every network reach.
-#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct DefaultService {
-    /// Its namespace and name.
-    pub key: ObjectKey,
-    /// Its address.
-    pub address: IpAddr,
 }
 
 impl ZoneConfig {

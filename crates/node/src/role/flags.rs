@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use causeway_ovsdb_client::{Remote, TlsFiles};
+use causeway_record::ObjectKey;
 use causeway_runtime::{ClusterFlags, read_time};
 use causeway_types::NodeName;
 use causeway_zone::Render;
@@ -19,6 +20,15 @@ pub struct NodeFlags {
     pub(super) cluster: ClusterFlags,
     #[command(flatten)]
     pub(super) gateway: GatewayFlags,
+    /// Services of the default network that pods of every network reach
+    #[arg(
+        long,
+        env = "CAUSEWAY_UDN_ALLOWED_DEFAULT_SERVICES",
+        value_name = "NAMESPACE/NAME",
+        value_delimiter = ',',
+        default_value = "default/kubernetes,kube-system/kube-dns"
+    )]
+    pub(super) udn_allowed_default_services: Vec<ObjectKey>,
     /// The node that this is
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub(super) node_name: NodeName,

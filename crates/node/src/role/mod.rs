@@ -18,6 +18,8 @@ mod gateway;
 mod gateway_flags;
 mod held;
 mod host;
+mod local_endpoints;
+mod messages;
 mod metrics;
 mod outside;
 mod rendered;
