@@ -21,6 +21,8 @@ mod host;
 mod local_endpoints;
 mod messages;
 mod metrics;
+#[cfg(test)]
+mod on_a_switch;
 mod outside;
 mod rendered;
 mod report;

@@ -28,7 +28,7 @@ use tracing::{debug, info, warn};
 use super::annotations;
 use super::flags::NodeFlags;
 use super::freed::{self, InUse};
-use super::host::{HostTask, kernel_events};
+use super::host::{HostTask, kernel_events, programs};
 use super::local_endpoints::LocalEndpointPorts;
 use super::messages::{Message, start_watches};
 use super::metrics::Metrics;
@@ -202,7 +202,7 @@ impl Task {
             recording,
             northbound: applier(&NORTHBOUND, &flags.northbound, &tls, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
-            host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch, events.clone()),
+            host: HostTask::start(tasks, ovs.clone(), Kernel, programs(&flags.vswitch), events.clone()),
             outside: Outside::start(tasks, flags, ovs.clone(), events),
             local_endpoints: LocalEndpointPorts::start(tasks),
             wiring: Wiring::start(tasks, flags, ovs, registry)?,
