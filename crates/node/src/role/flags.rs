@@ -18,8 +18,6 @@ use super::gateway_flags::GatewayFlags;
 pub struct NodeFlags {
     #[command(flatten)]
     pub(super) cluster: ClusterFlags,
-    #[command(flatten)]
-    pub(super) gateway: GatewayFlags,
     /// Services of the default network that pods of every network reach
     #[arg(
         long,
@@ -29,6 +27,8 @@ pub struct NodeFlags {
         default_value = "default/kubernetes,kube-system/kube-dns"
     )]
     pub(super) udn_allowed_default_services: Vec<ObjectKey>,
+    #[command(flatten)]
+    pub(super) gateway: GatewayFlags,
     /// The node that this is
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub(super) node_name: NodeName,

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   control   outside    n1          n2
-//!    eth0      eth0     eth0─br-ex  eth0─br-ex     addresses on eth0, of nodes on br-ex
-//!      └─────────┴────────┴───────────┴─── br0 in `underlay`
+//!    eth0    far eth0     eth0─br-ex  eth0─br-ex     addresses on eth0, of nodes on br-ex
+//!      │      │    │        │           │
+//!      └──────┼────┴────────┴───────────┴─── br0 in `underlay`
+//!             └─ eth0 of `far`, with a small MTU
 //! ```
 
-use super::{CONTROL, OUTSIDE};
+use super::{CONTROL, FAR, OUTSIDE};
 use crate::address::{self, node_host, underlay};
 use crate::network::{self, Network};
 use crate::wanted::{Node, Plugin, Wanted};
@@ -16,6 +18,8 @@ use ipnet::IpNet;
 
 const UNDERLAY: &str = "underlay";
 const BRIDGE: &str = "br0";
+/// Of the cable behind `outside`: less than pods have, so that somebody on the way must tell them.
+const FAR_MTU: u32 = 1280;
 
 fn state(link: &str, up: bool) -> Item {
     Item::State(LinkState { device: link.into(), up })
@@ -52,12 +56,15 @@ pub(super) fn network(wanted: &Wanted) -> Network {
     network.add(UNDERLAY, [link(BRIDGE, LinkKind::Bridge, None), state(BRIDGE, true)]);
     for (name, host) in [(CONTROL, address::CONTROL), (OUTSIDE, address::OUTSIDE)] {
         cable(&mut network, name, false);
+        network.add(name, [ipv6("eth0")]);
         let addresses = wanted.families.iter().map(|family| address("eth0", underlay(*family, host)));
         network.add(name, addresses);
     }
+    far(&mut network, wanted);
     for (name, node) in wanted.running() {
         cable(&mut network, name, node.partitioned);
-        network.add(name, ["ipv4/ip_forward", "ipv6/conf/all/forwarding"].map(|path| setting(path, "1")));
+        network.add(name, forwarding());
+        network.add(name, silent_uplink());
         // Ways to the pods, for whoever stands outside of the cluster. Causeway has no such ways: pods live in overlays.
         let bridged = wanted.families.iter().filter(|_| wanted.plugin == Plugin::Bridge);
         for (family, place) in bridged.flat_map(|f| [(f, CONTROL), (f, OUTSIDE)]) {
@@ -68,13 +75,48 @@ pub(super) fn network(wanted: &Wanted) -> Network {
     network
 }
 
+fn forwarding() -> [Item; 2] {
+    ["ipv4/ip_forward", "ipv6/conf/all/forwarding"].map(|path| setting(path, "1"))
+}
+
+/// The kernel hears what comes by a port of the switch too, and would answer ARP for the bridge's addresses with the MAC
+/// address of the port: packets would come by a way that passes the bridge by.
+fn silent_uplink() -> [Item; 2] {
+    [("ipv4/conf/eth0/arp_ignore", "1"), ("ipv6/conf/eth0/disable_ipv6", "1")].map(|(p, v)| setting(p, v))
+}
+
+/// A host behind `outside`, which is its router.
+fn far(network: &mut Network, wanted: &Wanted) {
+    let kind = LinkKind::Cable { peer: "eth0".into(), namespace: Some(FAR.into()) };
+    let near = Link { name: FAR.into(), kind, mac: None, mtu: Some(FAR_MTU), master: None };
+    network.add(OUTSIDE, [Item::Link(near), ipv6(FAR), state(FAR, true)]);
+    network.add(OUTSIDE, forwarding());
+    let eth0 =
+        Link { name: "eth0".into(), kind: LinkKind::Given, mac: None, mtu: Some(FAR_MTU), master: None };
+    network.add(FAR, [Item::Link(eth0), ipv6("eth0")]);
+    switch_on(network, FAR);
+    for family in &wanted.families {
+        let router = address::far(*family, address::FAR_ROUTER);
+        network.add(OUTSIDE, [address(FAR, router)]);
+        let way_back = route(address::anywhere(*family), router);
+        network.add(FAR, [address("eth0", address::far(*family, address::FAR)), way_back]);
+    }
+}
+
 /// A namespace with its cable to the underlay. A partition cuts it at the far end, so the node sees a dead link.
 fn cable(network: &mut Network, namespace: &str, cut: bool) {
     let kind = LinkKind::Cable { peer: "eth0".into(), namespace: Some(namespace.into()) };
     network.add(UNDERLAY, [link(namespace, kind, Some(BRIDGE)), state(namespace, !cut)]);
-    // Not for `all`: that would switch it on at the host's ends of pods' cables too.
-    let ipv6 = ["default", "lo", "eth0"].map(|link| setting(&format!("ipv6/conf/{link}/disable_ipv6"), "0"));
-    network.add(namespace, ipv6);
+    switch_on(network, namespace);
+}
+
+/// Not for `all`: that would switch it on at the host's ends of pods' cables too.
+fn ipv6(link: &str) -> Item {
+    setting(&format!("ipv6/conf/{link}/disable_ipv6"), "0")
+}
+
+fn switch_on(network: &mut Network, namespace: &str) {
+    network.add(namespace, ["default", "lo"].map(ipv6));
     network.add(namespace, [state("lo", true), state("eth0", true)]);
 }
 
@@ -152,6 +194,10 @@ mod tests {
         assert!(ip("-n n1 link show eth0").contains("LOWER_UP"));
         assert!(ip("-n control address show eth0").contains("172.30.0.1/24"));
         assert!(ip("-n outside -6 address show eth0").contains("fd00:172:30::2/64"));
+        assert!(ip("-n outside link show far").contains("mtu 1280"));
+        assert!(ip("-n far link show eth0").contains("mtu 1280"));
+        assert!(ip("-n far -6 route show default").contains("via fd00:172:31::1"));
+        assert_eq!(ip("-n n1 -6 address show eth0"), "", "the uplink has no address of its own");
 
         wanted.node_mut("n1").unwrap().partitioned = true;
         apply(&network(&wanted)).unwrap();
