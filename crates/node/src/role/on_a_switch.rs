@@ -4,7 +4,7 @@ use std::future::Future;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use causeway_api::annotations::{Annotation as _, GatewayConfig};
+use causeway_api::annotations::{Annotation as _, GatewayConfig, TunnelMtu};
 use causeway_host::Kernel;
 use causeway_ovsdb_client::Remote;
 use causeway_plan::host::INTEGRATION_BRIDGE;
@@ -141,6 +141,12 @@ fn the_gateway_follows_the_node() {
         ip("address add 2001:db8::11/64 dev br-ex nodad");
         ip("-6 route add default via fe80::1 dev br-ex");
         node.until_says(r#""next-hops":["172.30.0.2","fe80::1"]"#).await;
+        switch.vsctl(&["set", "Open_vSwitch", ".", "external_ids:ovn-encap-ip=172.30.0.12"]);
+        switch.vsctl(&["set", "interface", "br-ex", "mtu_request=1400"]);
+        node.until_says(r#""ip-addresses":["172.30.0.12/24","172.30.0.11/24""#).await;
+        while node.outside.underlay().mtu != Some(TunnelMtu(1342)) {
+            timeout(PATIENCE, node.outside.changed()).await.expect("the MTU is heard of");
+        }
         // The switch takes its device down for that, and routes go.
         switch.vsctl(&["set", "bridge", "br-ex", "other_config:hwaddr=\"02:00:00:00:00:08\""]);
         ip("route replace default via 172.30.0.2");
