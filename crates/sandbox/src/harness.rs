@@ -230,7 +230,7 @@ impl Sandbox {
         wait_settled(&self.folder, self.folder.wanted()?.generation, PATIENCE, |_| {})
     }
 
-    /// Runs a command on a node, on `outside` or on `control`.
+    /// Runs a command on a node, on `control`, on `outside` or on `far`.
     pub fn exec(&self, node: &str, words: &[&str]) -> Result<String> {
         let failed = |message: String| Error::Command { command: words.join(" "), message };
         let output = on_node(&self.folder, node)?.args(words).output().map_err(|e| failed(e.to_string()))?;
