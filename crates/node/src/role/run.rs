@@ -27,21 +27,23 @@ use causeway_zone::{Change, Changes, Input, Knowledge, ZoneConfig};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use prometheus_client::registry::Registry;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::annotations;
 use super::flags::NodeFlags;
 use super::freed::{self, InUse};
-use super::host::HostTask;
+use super::host::{HostTask, kernel_events};
+use super::local_endpoints::LocalEndpointPorts;
 use super::metrics::Metrics;
+use super::outside::Outside;
 use super::rendered::{Keys, Ports, Progress, Rendered};
 use super::report;
 use super::silence::{Component, Signs, Silence};
 use super::trouble::Trouble;
 use super::wiring::Wiring;
-use crate::ovs::{Ovs, OvsConfig, SwitchFacts};
+use crate::ovs::{Ovs, OvsConfig};
 use crate::{Applier, ApplierConfig};
 
 /// Two processes must not write one zone.
@@ -156,8 +158,9 @@ struct Task {
     northbound: Applier,
     southbound: Applier,
     host: HostTask,
+    local_endpoints: LocalEndpointPorts,
     wiring: Wiring,
-    switch: watch::Receiver<SwitchFacts>,
+    outside: Outside,
     writer: Writer,
     metrics: Metrics,
     health: Health,
@@ -219,12 +222,13 @@ impl Task {
         let masquerade = cluster.masquerade_subnets.clone();
         let remotes = vec![flags.vswitch.clone()];
         let switch = OvsConfig { remotes, tls: tls.clone(), bridge: INTEGRATION_BRIDGE.into() };
-        let ovs = Ovs::start(tasks, switch);
+        let (ovs, events) = (Ovs::start(tasks, switch), kernel_events());
         let config = ZoneConfig {
             pod_subnets: flags.cluster.cluster_subnets.clone(),
             render: flags.rendering(),
             connects: flags.enable_network_connect,
             ipsec: flags.enable_ipsec,
+            default_services: flags.udn_allowed_default_services.clone(),
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
         let header = Header::new(causeway_plan::replay::ROLE, &config);
@@ -234,8 +238,9 @@ impl Task {
             recording,
             northbound: applier(&NORTHBOUND, &flags.northbound, &tls, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
-            host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch),
-            switch: ovs.facts(),
+            host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch, events.clone()),
+            outside: Outside::start(tasks, flags, ovs.clone(), events),
+            local_endpoints: LocalEndpointPorts::start(tasks),
             wiring: Wiring::start(tasks, flags, ovs, registry)?,
             writer,
             metrics,
@@ -262,7 +267,7 @@ impl Task {
         loop {
             let ready = self.state.is_ready();
             let wake = self.wake();
-            let Task { state, northbound, southbound, host, switch, wiring, .. } = self;
+            let Task { state, northbound, southbound, host, outside, wiring, .. } = self;
             let (nb, sb) = (causeway_plan::northbound(&state.zone), causeway_plan::southbound(&state.zone));
             let (woken, message) = tokio::select! {
                 message = messages.recv() => match message {
@@ -273,7 +278,7 @@ impl Task {
                 () = southbound.turn(&sb), if ready => (Woken::Southbound, None),
                 () = host.changed() => (Woken::Event, None),
                 () = wiring.connected() => (Woken::Event, None),
-                Ok(()) = switch.changed() => (Woken::Event, None),
+                () = outside.changed() => (Woken::Event, None),
                 () = sleep_until(wake) => (Woken::Time, None),
             };
             self.stirred |= !matches!(woken, Woken::Time);
@@ -283,6 +288,7 @@ impl Task {
             for message in message.into_iter().chain(more) {
                 dirty.merge(self.take(message));
             }
+            dirty.merge(self.look_outside());
             self.follow(dirty);
         }
     }
@@ -312,6 +318,15 @@ impl Task {
             self.wiring.publish(&self.state.zone, changes);
         }
         Dirty::after(&self.state.zone, changes)
+    }
+
+    /// Which ports lead outside now.
+    fn look_outside(&mut self) -> Dirty {
+        let ports = self.outside.look(self.state.own.as_ref());
+        match self.state.zone.bridge() == ports.as_ref() {
+            true => Dirty::default(),
+            false => self.step(Input::Bridge(ports)),
+        }
     }
 
     fn step(&mut self, input: Input) -> Dirty {
@@ -392,7 +407,8 @@ impl Task {
         if health.is_ok() {
             self.wiring.announce();
         }
-        self.health.set(health);
+        // Without a gateway pods have their networks, and nothing beyond.
+        self.health.set(health.and_then(|()| self.outside.health()));
     }
 
     /// Hears who answers, asks where it is time to, and tells who has been silent for too long.
@@ -426,7 +442,7 @@ impl Task {
 
     /// How far a counted change has come.
     fn signs(&mut self) -> Signs {
-        let chassis = self.switch.borrow().chassis.clone();
+        let chassis = self.outside.switch().chassis;
         if self.chassis != chassis {
             self.southbound.ask(ANSWERS, chassis.as_deref());
             self.chassis = chassis;
@@ -476,13 +492,15 @@ impl Task {
             self.management = Some(port.mac);
         }
         self.host.plan(plan);
+        self.local_endpoints.set(causeway_plan::local_endpoints(&self.state.zone));
     }
 
     /// The node says of itself what others must know.
     fn annotate(&mut self) {
         let Some(own) = &self.state.own else { return };
-        let mut wanted = annotations::wanted(&self.switch.borrow(), &self.masquerade, self.management);
-        annotations::add_underlay(&mut wanted, &self.host.underlay());
+        let mut wanted = annotations::wanted(&self.outside.switch(), &self.masquerade, self.management);
+        annotations::add_underlay(&mut wanted, &self.outside.underlay());
+        self.outside.annotate(&mut wanted, own);
         let Some(patch) = annotations::patch(own, &wanted) else { return self.annotated = None };
         if self.annotated.as_ref() == Some(&patch) {
             return;
@@ -582,5 +600,6 @@ impl Task {
         let failures = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
         self.metrics.zone(zone.rendered().count(), zone.pod_count(), zone.problems().len() + failures);
         self.metrics.host(self.host.writes());
+        self.metrics.gateway(self.outside.word());
     }
 }

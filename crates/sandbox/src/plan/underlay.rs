@@ -35,7 +35,14 @@ fn address(link: &str, net: IpNet) -> Item {
 
 fn route(to: IpNet, via: IpNet) -> Item {
     let target = Target::Forward { via: Some(via.addr()), device: None };
-    Item::Route(Route { table: MAIN_TABLE, dest: Cidr::masked(to), metric: 0, target })
+    Item::Route(Route {
+        table: MAIN_TABLE,
+        dest: Cidr::masked(to),
+        metric: 0,
+        target,
+        source: None,
+        mtu: None,
+    })
 }
 
 fn link(name: &str, kind: LinkKind, master: Option<&str>) -> Item {
