@@ -6,7 +6,7 @@
 use causeway_sandbox::harness::Sandbox;
 use causeway_tests::outside::{self, FAR, OUTSIDE};
 use causeway_tests::{kill_and_wait, shared};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// Addresses of the first node.
@@ -212,4 +212,132 @@ fn nothing_left(sandbox: &Sandbox) {
         Ok(left.is_empty().then_some(()))
     };
     sandbox.wait_for("nothing to be left of the addresses", left).unwrap();
+}
+
+/// Names of services of every kind, of pods behind them and of hosts outside, from the default network and from an island.
+#[test]
+fn names_are_known_in_every_network() {
+    let sandbox = shared();
+    sandbox.apply(include_str!("manifests/names.yaml")).unwrap();
+    sandbox.start_pods(&[("names/a", "n1"), ("names/b", "n2"), ("isle/a", "n1"), ("isle/b", "n3")]).unwrap();
+    let found = |pod: &str, name: &str| -> causeway_sandbox::Result<Vec<String>> {
+        let lines = sandbox.pod(pod).exec(&["getent", "ahosts", name])?;
+        let mut found: Vec<String> =
+            lines.lines().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect();
+        found.sort();
+        found.dedup();
+        Ok(found)
+    };
+    let service = |namespace: &str| {
+        let service = sandbox.get(&["service", "-n", namespace, "web"]).unwrap();
+        let addresses = service["spec"]["clusterIPs"].as_array().unwrap().clone();
+        addresses.iter().map(|address| address.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let outside = OUTSIDE.map(str::to_owned).to_vec();
+    let mut all = vec![
+        ("web.names".to_owned(), service("names")),
+        ("web.isle.svc.cluster.local".to_owned(), service("isle")),
+        ("kubernetes.default".to_owned(), vec!["10.96.0.1".to_owned()]),
+        ("elsewhere.names".to_owned(), outside.clone()),
+        ("outside.test".to_owned(), outside),
+    ];
+    // Of a headless service: the pods themselves, in the family that it has.
+    let pods = ["names/a", "names/b"].map(|pod| sandbox.pod(pod).addresses().unwrap()[0].clone());
+    all.push(("each.names".to_owned(), pods.to_vec()));
+    for (_, addresses) in &mut all {
+        addresses.sort();
+    }
+    for pod in ["names/a", "names/b", "isle/a", "isle/b"] {
+        for (name, wanted) in &all {
+            let same = || {
+                let found = found(pod, name)?;
+                let said = format!("{pod}: {name} is {found:?}, not {wanted:?}");
+                if found == *wanted { Ok(Some(())) } else { Err(causeway_sandbox::Error::Request(said)) }
+            };
+            sandbox.wait_for(&format!("{pod} to know {name}"), same).unwrap();
+        }
+        let page =
+            sandbox.pod(pod).exec(&["curl", "-sS", "-m", "5", "http://far.outside.test:8080/hostname"]);
+        assert!(page.is_ok(), "{pod}: {page:?}");
+        let unknown = sandbox.pod(pod).exec(&["getent", "ahosts", "nobody.names"]);
+        assert!(unknown.is_err(), "{pod} knows {unknown:?}");
+    }
+    let own = sandbox.pod("isle/b").exec(&["curl", "-sS", "-m", "5", "http://web/hostname"]).unwrap();
+    assert_eq!(own, "a");
+    sandbox.kubectl(&["delete", "namespace", "names", "isle", "--timeout=180s"]).unwrap();
+}
+
+/// A server with a certificate of the sandbox's own authority, as a webhook and as an aggregated API: the API server dials
+/// its cluster address.
+#[test]
+fn the_api_server_calls_services() {
+    let sandbox = shared();
+    sandbox.kubectl(&["create", "namespace", "hook"]).unwrap();
+    let [server, callers] = server_with_certificate();
+    // A namespace takes no pods before its service account is there.
+    sandbox.wait_for("the server to be accepted", || sandbox.apply(&server).map(Some)).unwrap();
+    sandbox.pod("hook/server").wait_ready().unwrap();
+    sandbox.apply(&callers).unwrap();
+    let denied = || match sandbox.kubectl(&["create", "configmap", "-n", "hook", "refused"]) {
+        Err(error) if error.to_string().contains("denied the request") => Ok(Some(())),
+        other => Err(causeway_sandbox::Error::Request(format!("{other:?}"))),
+    };
+    sandbox.wait_for("the webhook to refuse", denied).unwrap();
+    let available = ["wait", "apiservice/v1.hook.test", "--for=condition=Available", "--timeout=120s"];
+    sandbox.kubectl(&available).unwrap();
+    let answer = sandbox.kubectl(&["get", "--raw", "/apis/hook.test/v1/anything"]).unwrap();
+    assert!(answer.starts_with("NOW: "), "{answer}");
+    sandbox.kubectl(&["delete", "apiservice", "v1.hook.test"]).unwrap();
+    sandbox.kubectl(&["delete", "validatingwebhookconfiguration", "hook"]).unwrap();
+    sandbox.kubectl(&["delete", "namespace", "hook", "--timeout=180s"]).unwrap();
+}
+
+/// A pod that serves HTTPS with its service, and those whom the API server is to call by it.
+fn server_with_certificate() -> [String; 2] {
+    let name = "server.hook.svc";
+    let signed = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    let encoded = |text: String| base64::Engine::encode(&base64::prelude::BASE64_STANDARD, text);
+    let (certificate, key) = (encoded(signed.cert.pem()), encoded(signed.signing_key.serialize_pem()));
+    let files = ["--tls-cert-file=/tls/tls.crt", "--tls-private-key-file=/tls/tls.key"];
+    let container = |command: &str, port: &str| {
+        let args: Vec<&str> = [command, port].into_iter().chain(files).collect();
+        json!({
+            "name": command, "image": "localhost/causeway-tools:1", "command": ["/agnhost"], "args": args,
+            "volumeMounts": [{"name": "tls", "mountPath": "/tls"}],
+        })
+    };
+    let meta = |name: &str| json!({"name": name, "namespace": "hook", "labels": {"app": "hook"}});
+    let server = [
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": meta("tls"), "data": {"tls.crt": certificate, "tls.key": key}}),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta("server"), "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container("webhook", "--port=8444"), container("netexec", "--http-port=8443")],
+            "volumes": [{"name": "tls", "secret": {"secretName": "tls"}}],
+        }}),
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": meta("server"), "spec": {
+            "selector": {"app": "hook"},
+            "ports": [
+                {"name": "webhook", "port": 443, "targetPort": 8444},
+                {"name": "api", "port": 444, "targetPort": 8443},
+            ],
+        }}),
+    ];
+    let service =
+        |port: u16, path: &str| json!({"name": "server", "namespace": "hook", "port": port, "path": path});
+    let callers = [
+        json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "hook"}, "webhooks": [{
+            "name": "refuse.hook.test",
+            "clientConfig": {"service": service(443, "/always-deny"), "caBundle": certificate},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+            "objectSelector": {}, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "hook"}},
+        }]}),
+        json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.hook.test"}, "spec": {
+            "group": "hook.test", "version": "v1", "groupPriorityMinimum": 10, "versionPriority": 10,
+            "service": {"name": "server", "namespace": "hook", "port": 444}, "caBundle": certificate,
+        }}),
+    ];
+    let list = |items: Value| json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    [list(json!(server)), list(json!(callers))]
 }

@@ -240,6 +240,11 @@ impl Sandbox {
         Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
     }
 
+    /// A command that runs the words that follow on a node, on `control`, on `outside` or on `far`.
+    pub fn command(&self, place: &str) -> Result<std::process::Command> {
+        on_node(&self.folder, place)
+    }
+
     /// Kills a component such as `n1/kubelet` without a warning.
     pub fn kill(&self, unit: &str) -> Result<()> {
         self.signal(unit, "KILL")

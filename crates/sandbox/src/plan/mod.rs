@@ -122,7 +122,7 @@ pub fn plan(wanted: &Wanted, places: &Places) -> Vec<Unit> {
     units.extend(outside::units(wanted, places));
     if wanted.plugin == Plugin::Causeway {
         units.push(plugin::cluster_manager(wanted, places));
-        units.push(dns::cluster(wanted, places));
+        units.extend(dns::cluster(wanted, places));
         units.extend(pool::units(places));
     }
     for site in &sites {

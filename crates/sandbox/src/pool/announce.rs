@@ -82,7 +82,7 @@ fn plan(addresses: &BTreeSet<IpAddr>) -> HostPlan {
         if address.is_ipv4() {
             let target = Target::Forward { via: None, device: Some("lo".into()) };
             let dest = Cidr::masked(IpNet::from(*address));
-            add(Item::Route(Route { table: TABLE, dest, metric: 0, target }));
+            add(Item::Route(Route { table: TABLE, dest, metric: 0, target, source: None, mtu: None }));
         }
     }
     if addresses.iter().any(IpAddr::is_ipv4) {
