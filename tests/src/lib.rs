@@ -1,6 +1,7 @@
 //! What the end-to-end tests share. Each file in `tests/` is a program with a sandbox of its own.
 
 mod inventory;
+pub mod outside;
 mod roads;
 mod traffic;
 

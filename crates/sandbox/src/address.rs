@@ -22,10 +22,10 @@ pub const OUTSIDE: u8 = 2;
 
 /// Host numbers on the underlay that services of type LoadBalancer get.
 pub const POOL: RangeInclusive<u8> = 200..=240;
-/// Host numbers on the subnet behind `outside`: of `outside` itself, and of the host there.
-pub const FAR_ROUTER: u8 = 1;
-/// The host behind `outside`.
-pub const FAR: u8 = 2;
+/// Host number of a router on the subnet behind it.
+pub const ROUTER: u8 = 1;
+/// Host number of whoever else is on that subnet.
+pub const BEHIND: u8 = 2;
 
 /// Host number of a node.
 pub fn node_host(index: u8) -> u8 {
@@ -40,11 +40,20 @@ pub fn underlay(family: Family, host: u8) -> IpNet {
     }
 }
 
-/// The address of a host on the subnet behind `outside`, with its prefix length.
+/// The address of a host on the subnet between `outside` and `narrows`, with its prefix length.
+pub fn narrows(family: Family, host: u8) -> IpNet {
+    beyond(family, 0, host)
+}
+
+/// The address of a host on the subnet behind `narrows`, with its prefix length.
 pub fn far(family: Family, host: u8) -> IpNet {
+    beyond(family, 1, host)
+}
+
+fn beyond(family: Family, subnet: u8, host: u8) -> IpNet {
     match family {
-        Family::Ipv4 => v4([172, 31, 0, host], 24),
-        Family::Ipv6 => v6([0xfd00, 0x172, 0x31, 0, 0, 0, 0, host.into()], 64),
+        Family::Ipv4 => v4([172, 31, subnet, host], 24),
+        Family::Ipv6 => v6([0xfd00, 0x172, 0x31, subnet.into(), 0, 0, 0, host.into()], 64),
     }
 }
 
@@ -137,7 +146,7 @@ mod tests {
         assert_eq!(first_service(Family::Ipv6).to_string(), "fd00:10:96::1");
         assert_eq!(dns_service(Family::Ipv4).to_string(), "10.96.0.10");
         assert_eq!(dns_service(Family::Ipv6).to_string(), "fd00:10:96::a");
-        assert_eq!(far(Family::Ipv6, FAR).to_string(), "fd00:172:31::2/64");
+        assert_eq!(far(Family::Ipv6, BEHIND).to_string(), "fd00:172:31:1::2/64");
         assert_eq!(in_url(first_service(Family::Ipv6)), "[fd00:10:96::1]");
     }
 }

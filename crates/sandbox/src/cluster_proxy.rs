@@ -31,6 +31,8 @@ const REQUEST: (usize, Duration) = (4096, Duration::from_secs(5));
 const ANSWER: Duration = Duration::from_secs(3);
 /// A peer that says nothing is asked whether it is there: after so many seconds, then as often, and so many times.
 const SILENCE: (u32, u32, u32) = (15, 5, 3);
+/// One that does not take what was said to it is given up after so many milliseconds: its node is gone.
+const DEAF: u32 = 10_000;
 
 /// Carries connections until the process ends.
 pub(crate) fn serve(socket: &Path) -> Result<()> {
@@ -189,6 +191,7 @@ fn connect(place: &str, target: SocketAddr) -> io::Result<TcpStream> {
     setsockopt(&stream, sockopt::TcpKeepIdle, &idle)?;
     setsockopt(&stream, sockopt::TcpKeepInterval, &interval)?;
     setsockopt(&stream, sockopt::TcpKeepCount, &count)?;
+    setsockopt(&stream, sockopt::TcpUserTimeout, &DEAF)?;
     Ok(stream)
 }
 

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Work with the nodes of a sandbox
 #[derive(Subcommand)]
 pub(super) enum Node {
-    /// Run a command on a node, on `control`, on `outside` or on `far`, the host behind it
+    /// Run a command on a node, on `control`, on `outside` or on `far`, a host behind it
     Exec {
         #[command(flatten)]
         which: Which,

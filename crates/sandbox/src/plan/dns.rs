@@ -1,7 +1,7 @@
 //! DNS of the cluster: CoreDNS as `kube-dns`, as distributions install it, with the rights that it needs.
 
 use super::Places;
-use super::unit::{Body, Command, Task, Unit};
+use super::unit::{Body, Task, Unit};
 use crate::address::{Family, dns_service};
 use crate::wanted::{Plugin, Wanted};
 use serde_json::{Value, json};
@@ -22,11 +22,16 @@ pub(super) fn resolvers(wanted: &Wanted) -> Vec<String> {
     families.map(|family| dns_service(*family).to_string()).collect()
 }
 
-/// The objects are there.
-pub(super) fn cluster(wanted: &Wanted, places: &Places) -> Unit {
+/// The objects are there; and, as long as there is a node for them, names are answered.
+pub(super) fn cluster(wanted: &Wanted, places: &Places) -> Vec<Unit> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects(wanted)});
-    let apply: Command = places.apply().input(format!("{list:#}\n"));
-    Unit::new("dns", "DNS", Body::Task(Task::Run(vec![apply]))).after(["kube-apiserver"])
+    let apply = places.apply().input(format!("{list:#}\n"));
+    let task = |id: &str, command| Unit::new(id, "DNS", Body::Task(Task::Run(vec![command])));
+    let objects = task("dns", apply).after(["kube-apiserver"]);
+    let deployment = format!("deployment/{NAME}");
+    let wait = ["wait", "-n", NAMESPACE, "--for=condition=Available", &deployment, "--timeout=20s"];
+    let ready = task("dns-ready", places.kubectl(wait)).after(["dns"]);
+    std::iter::once(objects).chain(wanted.running().next().map(|_| ready)).collect()
 }
 
 fn objects(wanted: &Wanted) -> Vec<Value> {

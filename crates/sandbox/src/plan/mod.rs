@@ -27,7 +27,9 @@ const API_PORT: u16 = 6443;
 pub const CONTROL: &str = "control";
 /// The network namespace of the host outside of the cluster.
 pub const OUTSIDE: &str = "outside";
-/// The network namespace of a host behind that one.
+/// The network namespace of a router behind that one, with a small MTU between the two.
+pub const NARROWS: &str = "narrows";
+/// The network namespace of a host behind the router.
 pub const FAR: &str = "far";
 
 /// Where a plan's programs and files are, seen from inside.
@@ -120,7 +122,7 @@ pub fn plan(wanted: &Wanted, places: &Places) -> Vec<Unit> {
     units.extend(outside::units(wanted, places));
     if wanted.plugin == Plugin::Causeway {
         units.push(plugin::cluster_manager(wanted, places));
-        units.push(dns::cluster(wanted, places));
+        units.extend(dns::cluster(wanted, places));
         units.extend(pool::units(places));
     }
     for site in &sites {

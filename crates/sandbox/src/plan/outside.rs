@@ -38,7 +38,7 @@ fn corefile(wanted: &Wanted) -> String {
         wanted.families.iter().map(|family| format!("        {} {names}\n", of(*family))).collect()
     };
     let outside = named(|family| underlay(family, address::OUTSIDE).addr(), "outside.test www.outside.test");
-    let far = named(|family| address::far(family, address::FAR).addr(), "far.outside.test");
+    let far = named(|family| address::far(family, address::BEHIND).addr(), "far.outside.test");
     format!(
         "{DOMAIN} {{\n    errors\n    hosts {{\n{outside}{far}    }}\n}}\n\
          . {{\n    errors\n    template ANY ANY {{\n        rcode NXDOMAIN\n    }}\n}}\n"
@@ -64,8 +64,8 @@ mod tests {
     hosts {
         172.30.0.2 outside.test www.outside.test
         fd00:172:30::2 outside.test www.outside.test
-        172.31.0.2 far.outside.test
-        fd00:172:31::2 far.outside.test
+        172.31.1.2 far.outside.test
+        fd00:172:31:1::2 far.outside.test
     }
 }
 . {

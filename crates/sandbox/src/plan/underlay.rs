@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   control   outside    n1          n2
-//!    eth0    far eth0     eth0─br-ex  eth0─br-ex     addresses on eth0, of nodes on br-ex
-//!      │      │    │        │           │
-//!      └──────┼────┴────────┴───────────┴─── br0 in `underlay`
-//!             └─ eth0 of `far`, with a small MTU
+//!    eth0      eth0     eth0─br-ex  eth0─br-ex     addresses on eth0, of nodes on br-ex
+//!      └─────────┴────────┴───────────┴─── br0 in `underlay`
+//!
+//!   outside ──1280── narrows ──1500── far
 //! ```
 
-use super::{CONTROL, FAR, OUTSIDE};
+use super::{CONTROL, FAR, NARROWS, OUTSIDE};
 use crate::address::{self, node_host, underlay};
 use crate::network::{self, Network};
 use crate::wanted::{Node, Plugin, Wanted};
@@ -18,8 +18,8 @@ use ipnet::IpNet;
 
 const UNDERLAY: &str = "underlay";
 const BRIDGE: &str = "br0";
-/// Of the cable behind `outside`: less than pods have, so that somebody on the way must tell them.
-const FAR_MTU: u32 = 1280;
+/// Of the cable behind `outside`: less than either end has, so that somebody on the way must tell them.
+const NARROW_MTU: u32 = 1280;
 
 fn state(link: &str, up: bool) -> Item {
     Item::State(LinkState { device: link.into(), up })
@@ -85,22 +85,32 @@ fn silent_uplink() -> [Item; 2] {
     [("ipv4/conf/eth0/arp_ignore", "1"), ("ipv6/conf/eth0/disable_ipv6", "1")].map(|(p, v)| setting(p, v))
 }
 
-/// A host behind `outside`, which is its router.
+/// A host behind two routers, with little room between them: `outside` and `narrows`.
 fn far(network: &mut Network, wanted: &Wanted) {
-    let kind = LinkKind::Cable { peer: "eth0".into(), namespace: Some(FAR.into()) };
-    let near = Link { name: FAR.into(), kind, mac: None, mtu: Some(FAR_MTU), master: None };
-    network.add(OUTSIDE, [Item::Link(near), ipv6(FAR), state(FAR, true)]);
-    network.add(OUTSIDE, forwarding());
-    let eth0 =
-        Link { name: "eth0".into(), kind: LinkKind::Given, mac: None, mtu: Some(FAR_MTU), master: None };
-    network.add(FAR, [Item::Link(eth0), ipv6("eth0")]);
-    switch_on(network, FAR);
-    for family in &wanted.families {
-        let router = address::far(*family, address::FAR_ROUTER);
-        network.add(OUTSIDE, [address(FAR, router)]);
-        let way_back = route(address::anywhere(*family), router);
-        network.add(FAR, [address("eth0", address::far(*family, address::FAR)), way_back]);
+    road(network, OUTSIDE, NARROWS, Some(NARROW_MTU));
+    road(network, NARROWS, FAR, None);
+    for place in [OUTSIDE, NARROWS] {
+        network.add(place, forwarding());
     }
+    for family in &wanted.families {
+        let (router, behind) = (address::ROUTER, address::BEHIND);
+        let narrows = [router, behind].map(|host| address::narrows(*family, host));
+        let far = [router, behind].map(|host| address::far(*family, host));
+        let out = |via: IpNet| route(address::anywhere(*family), via);
+        network.add(OUTSIDE, [address(NARROWS, narrows[0]), route(far[0], narrows[1])]);
+        network.add(NARROWS, [address("eth0", narrows[1]), address(FAR, far[0]), out(narrows[0])]);
+        network.add(FAR, [address("eth0", far[1]), out(far[0])]);
+    }
+}
+
+/// A cable between two namespaces: it has the name of the far one here, and is its `eth0`.
+fn road(network: &mut Network, here: &str, there: &str, mtu: Option<u32>) {
+    let kind = LinkKind::Cable { peer: "eth0".into(), namespace: Some(there.into()) };
+    let near = Link { name: there.into(), kind, mac: None, mtu, master: None };
+    network.add(here, [Item::Link(near), ipv6(there), state(there, true)]);
+    let end = Link { name: "eth0".into(), kind: LinkKind::Given, mac: None, mtu, master: None };
+    network.add(there, [Item::Link(end), ipv6("eth0")]);
+    switch_on(network, there);
 }
 
 /// A namespace with its cable to the underlay. A partition cuts it at the far end, so the node sees a dead link.
@@ -194,9 +204,10 @@ mod tests {
         assert!(ip("-n n1 link show eth0").contains("LOWER_UP"));
         assert!(ip("-n control address show eth0").contains("172.30.0.1/24"));
         assert!(ip("-n outside -6 address show eth0").contains("fd00:172:30::2/64"));
-        assert!(ip("-n outside link show far").contains("mtu 1280"));
-        assert!(ip("-n far link show eth0").contains("mtu 1280"));
-        assert!(ip("-n far -6 route show default").contains("via fd00:172:31::1"));
+        assert!(ip("-n outside link show narrows").contains("mtu 1280"));
+        assert!(ip("-n narrows link show eth0").contains("mtu 1280"));
+        assert!(ip("-n far link show eth0").contains("mtu 1500"));
+        assert!(ip("-n far -6 route show default").contains("via fd00:172:31:1::1"));
         assert_eq!(ip("-n n1 -6 address show eth0"), "", "the uplink has no address of its own");
 
         wanted.node_mut("n1").unwrap().partitioned = true;
