@@ -99,11 +99,13 @@ impl Programs {
 
 /// The bridges on which flows are planned.
 fn planned(plan: &HostPlan) -> BTreeSet<&String> {
-    let bridge = |key| match key {
-        &Key::Flow { ref bridge, .. } => Some(bridge),
-        _ => None,
-    };
-    plan.items().keys().filter_map(bridge).collect()
+    let mut bridges = BTreeSet::new();
+    for key in plan.items().keys() {
+        if let Key::Flow { bridge, .. } = key {
+            bridges.insert(bridge);
+        }
+    }
+    bridges
 }
 
 fn unsupported(key: &Key, planned: &Planned) -> Problem {

@@ -302,6 +302,15 @@ fn the_bridge_keeps_apart() {
     }
     has("table=0,priority=245,in_port=3,dl_dst=0a:58:a9:fe:00:06,ip,nw_dst=10.244.0.0/16 actions=drop");
     has("table=0,priority=20,in_port=3 actions=drop");
+    has("table=0,priority=1, actions=drop");
+}
+
+/// Whoever plans a device has all addresses on it, and the node needs its own.
+#[test]
+fn the_bridges_device_is_the_nodes() {
+    let plan = host(&zone(Ip::Dual));
+    assert_eq!(plan.get(&Key::Link("breth0".into())), None);
+    assert!(plan.items().keys().any(|key| key.device() == Some("breth0")), "what is on it is planned");
 }
 
 /// The uplink's VLAN is put on and taken off by the flows.

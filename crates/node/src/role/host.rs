@@ -44,18 +44,13 @@ impl HostTask {
         tasks: &mut Tasks,
         ovs: Ovs,
         kernel: Kernel,
-        vswitch: &Remote,
+        programs: Programs,
         events: watch::Receiver<u64>,
     ) -> HostTask {
         let (plan, plans) = watch::channel(None);
         let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
         let writes = Arc::new(AtomicU64::new(0));
-        // The switch has the sockets of its bridges beside that of its database.
-        let folder = match vswitch {
-            Remote::Unix(path) => path.parent().map(PathBuf::from),
-            Remote::Tcp(..) | Remote::Ssl(..) => None,
-        };
-        let programs = Arc::new(Mutex::new(Programs::new(folder, INTEGRATION_BRIDGE)));
+        let programs = Arc::new(Mutex::new(programs));
         let problems = Vec::new();
         let held = Held::new();
         let work = Work { ovs, kernel, programs, held, said, writes: Arc::clone(&writes), problems };
@@ -232,6 +227,15 @@ fn health(plan: &HostPlan, problems: &[Trouble], was_well: bool) -> Result<(), S
     let is_nodes =
         |owner: &Option<Owner>| owner.as_ref().is_none_or(|owner| *owner == default || owner.is_of_node());
     problems.iter().find(|problem| is_nodes(&problem.owner)).map_or(Ok(()), |p| Err(p.text.clone()))
+}
+
+/// The programs for a switch, which has the sockets of its bridges beside that of its database.
+pub(super) fn programs(vswitch: &Remote) -> Programs {
+    let folder = match vswitch {
+        Remote::Unix(path) => path.parent().map(PathBuf::from),
+        Remote::Tcp(..) | Remote::Ssl(..) => None,
+    };
+    Programs::new(folder, INTEGRATION_BRIDGE)
 }
 
 /// Changes with every event of the kernel. Where the kernel does not tell, only the slow look remains.

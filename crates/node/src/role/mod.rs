@@ -19,7 +19,10 @@ mod gateway_flags;
 mod held;
 mod host;
 mod local_endpoints;
+mod messages;
 mod metrics;
+#[cfg(test)]
+mod on_a_switch;
 mod outside;
 mod rendered;
 mod report;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use causeway_api::crd::ZoneReportSpec;
-use causeway_api::install::FREED_NUMBERS;
 use causeway_host::Kernel;
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
@@ -14,18 +13,13 @@ use causeway_ovsdb_client::{Remote, TlsFiles};
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_plan::{Dirty, own_ports};
 use causeway_record::recording::Header;
-use causeway_record::{
-    Action, Connect, Ended, EndpointSlice, Event, FreedNumbers, Kind, Nad, Namespace, Node, Outcome,
-    OwnReport, Part, Pod, Priority, Request, Service, Target,
-};
-use causeway_runtime::watch::{Lists, Selection, Watches};
+use causeway_record::{Action, Ended, Event, Kind, Outcome, OwnReport, Part, Priority, Request, Target};
+use causeway_runtime::watch::Watches;
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Permit, Recording, Tasks, describe, serve};
 use causeway_types::host::{Item, Key};
 use causeway_types::{Cidr, Mac, NetworkId, NodeName, management_port_device};
 use causeway_zone::{Change, Changes, Input, Knowledge, ZoneConfig};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -34,8 +28,9 @@ use tracing::{debug, info, warn};
 use super::annotations;
 use super::flags::NodeFlags;
 use super::freed::{self, InUse};
-use super::host::{HostTask, kernel_events};
+use super::host::{HostTask, kernel_events, programs};
 use super::local_endpoints::LocalEndpointPorts;
+use super::messages::{Message, start_watches};
 use super::metrics::Metrics;
 use super::outside::Outside;
 use super::rendered::{Keys, Ports, Progress, Rendered};
@@ -65,15 +60,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 /// A look that is due and cannot be done yet is not tried in a busy loop.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(20);
-
-/// What reaches the task.
-#[allow(clippy::large_enum_variant, reason = "few wait at once, and each is taken apart at once")]
-enum Message {
-    Input(Input),
-    Written(Outcome),
-    /// What this node's report says, by whosever hand.
-    Reported(Event<OwnReport, NodeName>),
-}
 
 /// Runs the role until it is told to end.
 ///
@@ -111,28 +97,6 @@ async fn told_to_end() {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
     }
-}
-
-fn start_watches(client: &Client, mut watches: Watches<'_, Message>, flags: &NodeFlags) {
-    let all = || Selection { lists: Lists::Streamed, ..Selection::default() };
-    watches.everywhere::<Node>(client, all(), |event| Message::Input(Input::Node(event)));
-    watches.everywhere::<Namespace>(client, all(), |event| Message::Input(Input::Namespace(event)));
-    watches.everywhere::<Nad>(client, all(), |event| Message::Input(Input::Nad(event)));
-    watches.everywhere::<Service>(client, all(), |event| Message::Input(Input::Service(Box::new(event))));
-    watches.everywhere::<EndpointSlice>(client, all(), |event| Message::Input(Input::EndpointSlice(event)));
-    watches.everywhere::<Pod>(client, all(), |event| Message::Input(Input::Pod(event)));
-    if flags.enable_network_connect {
-        let optional = Selection { optional: true, ..all() };
-        watches
-            .everywhere::<Connect>(client, optional, |event| Message::Input(Input::Connect(Box::new(event))));
-    }
-    let own =
-        Selection { fields: Some(format!("metadata.name={}", flags.node_name)), ..Selection::default() };
-    watches.everywhere::<OwnReport>(client, own, Message::Reported);
-    // The one record of freed numbers.
-    let freed = Selection { fields: Some(format!("metadata.name={FREED_NUMBERS}")), ..Selection::default() };
-    let api = Api::<ConfigMap>::namespaced(client.clone(), &flags.cluster.namespace);
-    watches.of::<FreedNumbers>(api, freed, |event| Message::Input(Input::Freed(Box::new(event))));
 }
 
 /// Connections are the only thing whose rendering somebody waits for; their groups of load balancers are part of them.
@@ -238,7 +202,7 @@ impl Task {
             recording,
             northbound: applier(&NORTHBOUND, &flags.northbound, &tls, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
-            host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch, events.clone()),
+            host: HostTask::start(tasks, ovs.clone(), Kernel, programs(&flags.vswitch), events.clone()),
             outside: Outside::start(tasks, flags, ovs.clone(), events),
             local_endpoints: LocalEndpointPorts::start(tasks),
             wiring: Wiring::start(tasks, flags, ovs, registry)?,

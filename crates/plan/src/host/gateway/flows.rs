@@ -40,6 +40,8 @@ fn whatever_family(bridge: &Bridge) -> Vec<Item> {
         bridge.flow(ARRIVED, 20, bridge.from_ovn(), "drop"),
         bridge.flow(ARRIVED, 10, bridge.from_wire(), bridge.off_wire("LOCAL")),
         bridge.flow(ARRIVED, 10, bridge.from_host(), wire),
+        // Ports that nobody has told of do not pass by what the switch does on its own (NORMAL, priority 0), which stays below.
+        bridge.flow(ARRIVED, 1, "", "drop"),
         bridge.flow(FROM_WIRE, 10, format!("dl_dst={mac}"), "LOCAL"),
         bridge.flow(FROM_WIRE, 0, "", "drop"),
         bridge.flow(ANSWERED, 0, "", "drop"),

@@ -15,9 +15,7 @@ mod translate;
 
 use std::net::IpAddr;
 
-use causeway_types::host::{
-    Address, Item, Link, LinkKind, MAIN_TABLE, Neighbour, Owner, Route, Setting, Target,
-};
+use causeway_types::host::{Address, Item, MAIN_TABLE, Neighbour, Owner, Route, Setting, Target};
 use causeway_types::{Cidr, MasqueradeRole, NetworkName};
 use causeway_zone::{Change, Zone};
 use ipnet::IpNet;
@@ -68,15 +66,14 @@ fn gateway(zone: &Zone, bridge: &Bridge) -> Vec<Item> {
 }
 
 /// The bridge as a device of the node. Packets that came by it may leave by it again, so the kernel must neither take that for a
-/// mistake nor tell the sender of a shorter way.
+/// mistake nor tell the sender of a shorter way. The device itself is nobody's plan: whoever plans one has all addresses on it,
+/// and this one has the node's own.
 fn device(bridge: &Bridge) -> Vec<Item> {
     let name = bridge.name();
-    let link = Link { name: name.into(), kind: LinkKind::Given, mac: None, mtu: None, master: None };
     let setting = |device: &str, name: &str, value: &str| {
         Item::Setting(Setting { path: format!("ipv4/conf/{device}/{name}"), value: value.into() })
     };
     vec![
-        Item::Link(link),
         setting(name, "rp_filter", "2"),
         setting(name, "send_redirects", "0"),
         setting("all", "send_redirects", "0"),
