@@ -257,12 +257,12 @@ fn names_are_known_in_every_network() {
             sandbox.wait_for(&format!("{pod} to know {name}"), same).unwrap();
         }
         let page =
-            sandbox.pod(pod).exec(&["curl", "-sS", "-m", "15", "http://far.outside.test:8080/hostname"]);
+            sandbox.pod(pod).exec(&["curl", "-sS", "-m", "4", "http://far.outside.test:8080/hostname"]);
         assert!(page.is_ok(), "{pod}: {page:?}");
         let unknown = sandbox.pod(pod).exec(&["getent", "ahosts", "nobody.names"]);
         assert!(unknown.is_err(), "{pod} knows {unknown:?}");
     }
-    let own = sandbox.pod("isle/b").exec(&["curl", "-sS", "-m", "15", "http://web/hostname"]).unwrap();
+    let own = sandbox.pod("isle/b").exec(&["curl", "-sS", "-m", "4", "http://web/hostname"]).unwrap();
     assert_eq!(own, "a");
     sandbox.kubectl(&["delete", "namespace", "names", "isle", "--timeout=180s"]).unwrap();
 }
