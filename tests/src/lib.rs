@@ -18,5 +18,10 @@ use std::sync::OnceLock;
 /// When there is no sandbox to be had: no test could go on.
 pub fn shared() -> &'static Sandbox {
     static SHARED: OnceLock<Sandbox> = OnceLock::new();
-    SHARED.get_or_init(|| Sandbox::new(3).unwrap_or_else(|e| panic!("{e}")))
+    // Whoever works on a test keeps a sandbox of his own for it.
+    let sandbox = || match std::env::var("CAUSEWAY_SANDBOX") {
+        Ok(name) => Sandbox::existing(&name),
+        Err(_) => Sandbox::new(3),
+    };
+    SHARED.get_or_init(|| sandbox().unwrap_or_else(|e| panic!("{e}")))
 }
