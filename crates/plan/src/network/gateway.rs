@@ -149,6 +149,7 @@ fn external(scope: &Scope<'_>, gateway: &Gateway) -> Vec<Planned> {
         ..Default::default()
     };
     let row = nb::LogicalSwitch {
+        copp: scope.copp(),
         name: names.external_switch(here.name).into(),
         external_ids: role_ids(scope.net),
         ..Default::default()
