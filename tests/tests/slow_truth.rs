@@ -131,7 +131,8 @@ fn a_node_that_is_cut_off_is_said_to_be(sandbox: &Sandbox) {
     // The node knows it as well.
     let broken = || {
         let (well, said) = status_of_plugin(sandbox, "n3");
-        Ok((!well && said.contains("the watch of ") && said.contains(" has been broken for ")).then_some(said))
+        Ok((!well && said.contains("the watch of ") && said.contains(" has been broken for "))
+            .then_some(said))
     };
     println!("{}", sandbox.wait_for("n3 to know that it is cut off", broken).unwrap());
     sandbox.partition("n3", false).unwrap();

@@ -126,9 +126,9 @@ pub(crate) fn limits(network: &NetworkName) -> Vec<Planned> {
         meters: map(all.map(|(protocol, kind)| (protocol, name(kind)))),
         ..Default::default()
     };
-    let meters = kinds.iter().flat_map(|(kind, limited)| {
-        meter(core(network, &["limits", kind]), &name(kind), limited.rate)
-    });
+    let meters = kinds
+        .iter()
+        .flat_map(|(kind, limited)| meter(core(network, &["limits", kind]), &name(kind), limited.rate));
     std::iter::once(Planned::new(core(network, &["limits"]), copp)).chain(meters).collect()
 }
 

@@ -256,7 +256,9 @@ impl Zones<'_> {
                 "Kubernetes does not hear of node {node}: what it has built is not known, and packets to it may be lost"
             );
             progress.unheard.push(node.clone());
-            return progress.findings.push(Finding { status: None, ..finding(&kind, false, UNHEARD, message) });
+            return progress
+                .findings
+                .push(Finding { status: None, ..finding(&kind, false, UNHEARD, message) });
         }
         progress.live += 1;
         let mut fail = |message: &str| {

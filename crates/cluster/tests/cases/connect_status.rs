@@ -144,10 +144,7 @@ fn nodes_that_are_not_heard_of() {
     world.tick(4_000);
     let unheard = "Unknown/NodeNotHeardOf Kubernetes does not hear of node n2: what it has built is not known, and packets to it may be lost";
     assert_eq!((zone(&world, "n2").as_str(), status(&world)), (unheard, json!("Success")));
-    assert_eq!(
-        world.condition(CNC, "c", "Ready"),
-        "True/OVNSetupSucceeded 1/1 zones; not heard of: [n2]"
-    );
+    assert_eq!(world.condition(CNC, "c", "Ready"), "True/OVNSetupSucceeded 1/1 zones; not heard of: [n2]");
     world.tick(100_000);
     assert_eq!(status(&world), "Success");
     world.change(Kind::Node, "n2", &ready("True"));

@@ -41,7 +41,12 @@ pub struct CniConfig {
 impl CniConfig {
     /// With the usual times.
     pub fn new(socket: PathBuf) -> CniConfig {
-        CniConfig { socket, limit: Duration::from_secs(100), hint_after: Duration::from_secs(15), health: None }
+        CniConfig {
+            socket,
+            limit: Duration::from_secs(100),
+            hint_after: Duration::from_secs(15),
+            health: None,
+        }
     }
 }
 

@@ -233,8 +233,13 @@ mod tests {
         let (ports, keys) = (Ports::new(), Keys::new());
         let look = |rendered: &mut Rendered, reason| {
             let troubles = [trouble(reason)];
-            let progress =
-                Progress { troubles: &troubles, carried_out: true, succeeds: false, ports: &ports, keys: &keys };
+            let progress = Progress {
+                troubles: &troubles,
+                carried_out: true,
+                succeeds: false,
+                ports: &ports,
+                keys: &keys,
+            };
             rendered.look(&wanted("one", None), &progress);
             hashes(rendered)
         };

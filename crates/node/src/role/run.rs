@@ -12,8 +12,8 @@ use causeway_host::Kernel;
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
 use causeway_ovsdb_client::{Remote, TlsFiles};
-use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_plan::Dirty;
+use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_record::recording::Header;
 use causeway_record::{
     Action, Connect, Ended, EndpointSlice, Event, FreedNumbers, Kind, Nad, Namespace, Node, Outcome,

@@ -47,8 +47,7 @@ impl Wiring {
         let pods = Pods::default();
         let metrics = CniMetrics::default();
         metrics.register(registry);
-        let config =
-            CniConfig { health: Some(health.clone()), ..CniConfig::new(flags.cni_socket.clone()) };
+        let config = CniConfig { health: Some(health.clone()), ..CniConfig::new(flags.cni_socket.clone()) };
         let server = CniServer::start(tasks, config, pods.clone(), Arc::new(Kernel), ovs, metrics)?;
         Ok(Wiring {
             pods,
