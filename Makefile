@@ -35,7 +35,7 @@ e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (15
 # The same packages as for all other tests, so that nothing is built twice.
 clusters = cargo test $(quiet) --workspace --features causeway-tests/e2e
 
-conformance: programs ## Kubernetes' own tests against a sandbox; FOCUS=<regular expression> for others than ours
+conformance: programs ## Kubernetes' own tests of networks against a sandbox; FOCUS=<regular expression> for some of them
 	$(call step,set-up) scripts/setup e2e
 	$(call step,conformance) cargo run --quiet --package causeway-tests --bin conformance -- $(if $(FOCUS),'$(FOCUS)')
 

@@ -6,10 +6,13 @@
 kube_sources=$here/programs/kube
 containerd_sources=$here/programs/containerd
 cni_sources=$here/programs/cni
+coredns_sources=$here/programs/coredns
+coredns_main=1 # raise it when programs/coredns/main.go changes: it is part of the folder's name
 go_debian=1.26 # the release that Debian packages, unpacked where the machine has none new enough
 kube_minimum=1.33
 cni_module=github.com/containernetworking/plugins
 cni_programs=(cni-bridge cni-host-local cni-loopback)
+ginkgo_module=github.com/onsi/ginkgo/v2
 
 # locked FOLDER MODULE: the version, without its v, that FOLDER's go.mod has for MODULE, or for go itself.
 locked() { awk -v module="$2" '$1 == module {sub(/^v/, "", $2); print $2}' "$1/go.mod"; }
@@ -24,20 +27,23 @@ setup_kube_api() {
 setup_kube() {
     part=kube
     ! given etcd kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl agnhost containerd \
-        containerd-shim-runc-v2 ctr runc "${cni_programs[@]}" || return 0
+        containerd-shim-runc-v2 ctr runc coredns "${cni_programs[@]}" || return 0
     provide_kubernetes kube-apiserver kubectl kube-controller-manager kube-scheduler kubelet
     provide_etcd
     provide_containerd
     provide_runc
     provide "$(unit agnhost "$(locked "$kube_sources" k8s.io/kubernetes)")" build_kubernetes agnhost
     provide "$(unit cni "$(locked "$cni_sources" $cni_module)")" build_cni "${cni_programs[@]}"
+    provide_coredns
     setup_image
 }
 
 setup_e2e() {
     part=e2e
-    ! given e2e.test || return 0
+    ! given e2e.test ginkgo || return 0
     provide "$(unit e2e.test "$(locked "$kube_sources" k8s.io/kubernetes)")" build_e2e e2e.test
+    provide "$(unit ginkgo "$(locked "$kube_sources" $ginkgo_module)")" build_ginkgo ginkgo
+    setup_e2e_image
 }
 
 unit() { printf '%s/%s-%s-%s' "$cache" "$1" "$2" "$machine"; }
@@ -116,6 +122,10 @@ provide_containerd() {
     provide "$(unit containerd "$version")" make_containerd containerd containerd-shim-runc-v2 ctr
 }
 
+provide_coredns() {
+    provide "$(unit coredns "$(locked "$coredns_sources" github.com/coredns/coredns)-$coredns_main")" build_coredns coredns
+}
+
 provide_runc() {
     ! outside 1.1 runc || return 0
     provide "$(unit runc debian)" make_runc runc
@@ -143,6 +153,9 @@ build_e2e() {
     say "building Kubernetes' own tests $version from the Go module proxy (about 4 minutes on two cores)"
     with_go "$kube_sources" test -c -ldflags "$(kubernetes_stamp "$version")" -o "$1/fresh/e2e.test" k8s.io/kubernetes/test/e2e
 }
+
+# Runs specs of e2e.test in several processes at once.
+build_ginkgo() { go_build "$kube_sources" -ldflags '-s -w' -o "$1/fresh/ginkgo" $ginkgo_module/ginkgo; }
 
 # Without this the programs call themselves v0.0.0-master, and clients refuse them.
 kubernetes_stamp() {
@@ -180,6 +193,11 @@ build_cni() {
 }
 
 cni_package() { case $1 in cni-host-local) echo plugins/ipam/host-local ;; *) echo "plugins/main/${1#cni-}" ;; esac; }
+
+build_coredns() {
+    say "building CoreDNS $(locked "$coredns_sources" github.com/coredns/coredns) from the Go module proxy (about a minute)"
+    go_build "$coredns_sources" -ldflags '-s -w' -o "$1/fresh/coredns" .
+}
 
 # runc is written in C and Go, and starts itself again by /proc/self/exe: no wrapper, no static build, but the package
 # of this machine's own Debian, whose one library is on every Debian.

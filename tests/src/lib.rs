@@ -2,6 +2,7 @@
 
 mod flood;
 mod inventory;
+pub mod outside;
 mod roads;
 mod traffic;
 

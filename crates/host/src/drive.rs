@@ -10,6 +10,8 @@ use tracing::debug;
 /// How often an output is read and changed before somebody is believed to work against us. One change can undo another:
 /// the kernel drops routes with the last address of a link.
 const PASSES: usize = 3;
+/// So many bad items are found one by one; the rest waits for the next time.
+const MANY_BAD: usize = 50;
 
 /// Makes the output's part of the plan true. What is ours and not planned goes; what is not ours stays.
 pub fn bring(output: &mut dyn Output, plan: &HostPlan) -> Applied {
@@ -50,10 +52,10 @@ impl Run {
     /// The plan's items for this output, in the form in which they are read back.
     fn wanted(&mut self, output: &mut dyn Output, plan: &HostPlan) -> Wanted {
         let mut wanted = Wanted::new();
-        for (key, planned) in plan.items() {
-            if !output.takes(key) {
-                continue;
-            }
+        let items = || plan.items().iter().filter(|(key, _)| output.takes(key));
+        let ours: Vec<(&Key, &Planned)> = items().collect();
+        output.prepare(&ours.iter().map(|(_, planned)| &planned.item).collect::<Vec<_>>());
+        for (key, planned) in ours {
             match output.normal(&planned.item) {
                 Ok(item) => {
                     let owner = planned.owner.clone();
@@ -96,22 +98,33 @@ impl Run {
     /// How many changes were made.
     fn apply(&mut self, output: &mut dyn Output, ops: &[Op]) -> usize {
         let before = self.applied.writes;
-        if let Some(Ok(())) = output.apply_together(ops) {
-            self.applied.writes += ops.len();
-            return ops.len();
-        }
-        // One by one, to find out which one is bad, and to do all others.
-        for op in ops {
-            if self.is_held(op) {
-                continue;
-            }
-            debug!(output = output.name(), %op, "changing the host");
-            match output.apply(op) {
-                Ok(()) => self.applied.writes += 1,
-                Err(error) => self.fail_op(op, error),
-            }
+        match output.apply_together(ops) {
+            Some(Ok(())) => self.applied.writes += ops.len(),
+            Some(Err(_)) if ops.len() > 1 => self.apply_halves(output, ops),
+            _ => ops.iter().for_each(|op| self.apply_one(output, op)),
         }
         self.applied.writes - before
+    }
+
+    /// Finds out which ones are bad, and does all others. Where very many are, it is not the items that are bad.
+    fn apply_halves(&mut self, output: &mut dyn Output, ops: &[Op]) {
+        if self.bad.len() > MANY_BAD {
+            return;
+        }
+        let (first, second) = ops.split_at(ops.len() / 2);
+        self.apply(output, first);
+        self.apply(output, second);
+    }
+
+    fn apply_one(&mut self, output: &mut dyn Output, op: &Op) {
+        if self.is_held(op) {
+            return;
+        }
+        debug!(output = output.name(), %op, "changing the host");
+        match output.apply(op) {
+            Ok(()) => self.applied.writes += 1,
+            Err(error) => self.fail_op(op, error),
+        }
     }
 
     fn look_at_the_end(&mut self, output: &mut dyn Output, plan: &HostPlan, wanted: &Wanted) {

@@ -76,7 +76,9 @@ fn can_be_ours(message: &RouteNetlinkMessage, mark: Mark) -> bool {
             seen_link(message).is_none_or(|link| !link.is_cable() || mark.is_on(&link.alias))
         }
         RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
-            route.header.protocol == RouteProtocol::from(mark.protocol)
+            // The way out of the node is somebody else's, and much follows from it.
+            let leads_out = route.header.destination_prefix_length == 0;
+            leads_out || route.header.protocol == RouteProtocol::from(mark.protocol)
         }
         _ => true,
     }

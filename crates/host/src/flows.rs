@@ -2,19 +2,25 @@
 //!
 //! The upper half of a flow's cookie says that it is ours, the lower half for whom it is. Flows are compared as the
 //! program prints them. All changes go in one bundle, so that no packet meets half of them.
+//!
+//! A bridge may have ten thousand flows. What was read or written is remembered, and as long as the switch has as many of
+//! ours as it should, nothing is read again; now and then everything is.
 
 use crate::error::{Error, Result};
 use crate::output::{Actual, Op, Output, Seen, Wanted, Whose};
 use crate::program::run;
 use causeway_types::host::{Flow, Item, Key, Owner, Planned};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The upper half of the cookies of the node role's flows.
 const MARK: u32 = 0xca5e_3a70;
 const DEFAULT_PRIORITY: u16 = 32768;
 /// Bundles came with OpenFlow 1.4.
 const PROTOCOL: &str = "--protocols=OpenFlow15";
+/// What somebody else changed without changing the number of flows is seen after so long.
+const FRESH: Duration = Duration::from_secs(50);
 
 /// The flows of one bridge.
 #[derive(Debug)]
@@ -24,6 +30,33 @@ pub struct Flows {
     target: String,
     /// What the program makes of a flow, by its text. It follows from the text alone.
     normal: BTreeMap<String, Flow>,
+    known: Option<Known>,
+}
+
+/// All flows of the bridge, others' too.
+#[derive(Debug)]
+struct Known {
+    flows: Actual,
+    read: Instant,
+    /// Whether they were read since the plan came: then they are read again after what is written.
+    this_time: bool,
+}
+
+impl Known {
+    fn ours(&self) -> usize {
+        self.flows.values().filter(|seen| matches!(seen.whose, Whose::Tag(_))).count()
+    }
+
+    /// What was written is there.
+    fn note(&mut self, op: &Op) {
+        match op {
+            Op::Create(Planned { item, owner }) | Op::Change { to: Planned { item, owner }, .. } => {
+                let whose = Whose::Tag(owner.tag());
+                self.flows.insert(item.key(), Seen { item: item.clone(), whose });
+            }
+            Op::Delete(item) => drop(self.flows.remove(&item.key())),
+        }
+    }
 }
 
 /// A flow, and whose it is.
@@ -37,7 +70,8 @@ impl Flows {
     /// The flows of a bridge, whose switch has its sockets in this folder.
     pub fn new(program: impl Into<PathBuf>, folder: &Path, bridge: &str) -> Flows {
         let target = format!("unix:{}", folder.join(format!("{bridge}.mgmt")).display());
-        Flows { program: program.into(), bridge: bridge.to_owned(), target, normal: BTreeMap::new() }
+        let (program, bridge) = (program.into(), bridge.to_owned());
+        Flows { program, bridge, target, normal: BTreeMap::new(), known: None }
     }
 
     fn ask(&self, words: &[&str], input: &str) -> Result<String> {
@@ -46,8 +80,76 @@ impl Flows {
         run(&self.program, &all, input)
     }
 
-    fn send(&self, lines: &str) -> Result<()> {
-        self.ask(&["--bundle", "add-flows", &self.target, "-"], lines).map(drop)
+    fn send(&mut self, ops: &[Op]) -> Result<()> {
+        let lines: String = ops.iter().filter_map(line).collect();
+        let outcome = self.ask(&["--bundle", "add-flows", &self.target, "-"], &lines);
+        match (&outcome, &mut self.known) {
+            (Ok(_), Some(known)) => ops.iter().for_each(|op| known.note(op)),
+            // A bundle whose answer is lost may have been taken.
+            (Err(_), known) => *known = None,
+            (Ok(_), None) => {}
+        }
+        outcome.map(drop)
+    }
+
+    fn unreadable(&self, said: &str) -> Error {
+        Error::Program { program: self.program.display().to_string(), said: said.to_owned() }
+    }
+
+    /// How many flows of ours the bridge has.
+    fn count(&self) -> Result<usize> {
+        let said = self.ask(&["dump-aggregate", &self.target, OURS.trim_end_matches(',')], "")?;
+        let number = said.split("flow_count=").nth(1).and_then(|rest| rest.split_whitespace().next());
+        number.and_then(|number| number.parse().ok()).ok_or_else(|| self.unreadable(&said))
+    }
+
+    /// Whether flows of ours came or went since they were last read or written, by somebody else's hand. Cheap, however
+    /// many there are. What cannot be counted counts as changed; a bridge that has none of ours is nobody's business.
+    pub fn has_changed(&self) -> bool {
+        let ours = self.known.as_ref().map_or(0, Known::ours);
+        ours > 0 && self.count().ok() != Some(ours)
+    }
+
+    fn is_fresh(&self) -> bool {
+        let Some(known) = self.known.as_ref() else { return false };
+        !known.this_time && known.read.elapsed() < FRESH && !self.has_changed()
+    }
+
+    fn dump(&self) -> Result<Actual> {
+        let said = self.ask(&["--no-stats", "dump-flows", &self.target], "")?;
+        let lines = said.lines().filter_map(|line| parse_dump(line, &self.bridge));
+        let seen = |Line { flow, cookie }| {
+            let ours = (cookie >> 32) as u32 == MARK;
+            let whose = if ours { Whose::Tag(cookie as u32) } else { Whose::Foreign };
+            let item = Item::Flow(flow);
+            (item.key(), Seen { item, whose })
+        };
+        Ok(lines.map(seen).collect())
+    }
+
+    /// What the program makes of many flows at once. Where it refuses, halves find the bad ones: they stay unknown here,
+    /// and whoever asks for one hears why.
+    fn learn(&mut self, flows: &[(String, &Flow)]) {
+        let lines: String = flows.iter().map(|(text, _)| format!("{text}\n")).collect();
+        let said = self.ask(&["parse-flows", "-"], &lines);
+        let parsed: Vec<Flow> = said
+            .iter()
+            .flat_map(|said| said.lines())
+            .filter_map(|line| parse_mod(line, &self.bridge))
+            .collect();
+        if parsed.len() == flows.len() {
+            // The default of the program's table is any.
+            let known = flows
+                .iter()
+                .zip(parsed)
+                .map(|((text, flow), parsed)| (text.clone(), Flow { table: flow.table, ..parsed }));
+            return self.normal.extend(known);
+        }
+        if flows.len() > 1 && !matches!(said, Err(Error::NoProgram { .. })) {
+            let (first, second) = flows.split_at(flows.len() / 2);
+            self.learn(first);
+            self.learn(second);
+        }
     }
 }
 
@@ -60,6 +162,24 @@ impl Output for Flows {
         matches!(key, Key::Flow { bridge, .. } if *bridge == self.bridge)
     }
 
+    fn prepare(&mut self, items: &[&Item]) {
+        if let Some(known) = &mut self.known {
+            known.this_time = false;
+        }
+        let flows = items.iter().filter_map(|item| match item {
+            Item::Flow(flow) => Some((text(flow, ""), flow)),
+            _ => None,
+        });
+        let all: Vec<(String, &Flow)> = flows.collect();
+        let texts: BTreeSet<&String> = all.iter().map(|(text, _)| text).collect();
+        self.normal.retain(|text, _| texts.contains(text));
+        let new: Vec<(String, &Flow)> =
+            all.iter().filter(|(text, _)| !self.normal.contains_key(text)).cloned().collect();
+        if new.len() > 1 {
+            self.learn(&new);
+        }
+    }
+
     fn normal(&mut self, item: &Item) -> Result<Item> {
         let Item::Flow(flow) = item else { return Err(Error::Unsupported) };
         let text = text(flow, "");
@@ -67,37 +187,33 @@ impl Output for Flows {
             return Ok(Item::Flow(known.clone()));
         }
         let said = self.ask(&["parse-flow", &text], "")?;
-        let unreadable =
-            || Error::Program { program: self.program.display().to_string(), said: said.clone() };
-        let parsed = said.lines().find_map(|line| parse_mod(line, &self.bridge)).ok_or_else(unreadable)?;
-        // The default of the program's table is any.
-        let parsed = Flow { table: flow.table, ..parsed };
+        let parsed = said.lines().find_map(|line| parse_mod(line, &self.bridge));
+        let parsed = Flow { table: flow.table, ..parsed.ok_or_else(|| self.unreadable(&said))? };
         self.normal.insert(text, parsed.clone());
         Ok(Item::Flow(parsed))
     }
 
     fn read(&mut self, wanted: &Wanted) -> Result<Actual> {
-        let said = self.ask(&["--no-stats", "dump-flows", &self.target], "")?;
-        let mut actual = Actual::new();
-        for Line { flow, cookie } in said.lines().filter_map(|line| parse_dump(line, &self.bridge)) {
-            let item = Item::Flow(flow);
-            let ours = (cookie >> 32) as u32 == MARK;
-            let whose = if ours { Whose::Tag(cookie as u32) } else { Whose::Foreign };
-            if ours || wanted.contains_key(&item.key()) {
-                actual.insert(item.key(), Seen { item, whose });
-            }
+        if !self.is_fresh() {
+            self.known = None;
+            self.known = Some(Known { flows: self.dump()?, read: Instant::now(), this_time: true });
         }
-        Ok(actual)
+        let all = self.known.iter().flat_map(|known| &known.flows);
+        let asked = all.filter(|(key, seen)| seen.whose != Whose::Foreign || wanted.contains_key(key));
+        Ok(asked.map(|(key, seen)| (key.clone(), seen.clone())).collect())
     }
 
     fn apply_together(&mut self, ops: &[Op]) -> Option<Result<()>> {
-        Some(self.send(&ops.iter().filter_map(line).collect::<String>()))
+        Some(self.send(ops))
     }
 
     fn apply(&mut self, op: &Op) -> Result<()> {
-        self.send(&line(op).ok_or(Error::Unsupported)?)
+        self.send(std::slice::from_ref(op))
     }
 }
+
+/// The cookies of our flows.
+const OURS: &str = "cookie=0xca5e3a7000000000/0xffffffff00000000,";
 
 fn cookie(owner: &Owner) -> String {
     format!("cookie={:#x},", u64::from(MARK) << 32 | u64::from(owner.tag()))
@@ -109,10 +225,7 @@ fn line(op: &Op) -> Option<String> {
         | Op::Change { to: Planned { item: Item::Flow(flow), owner }, .. } => {
             Some(format!("add {}\n", text(flow, &cookie(owner))))
         }
-        Op::Delete(Item::Flow(flow)) => {
-            let ours = format!("cookie={:#x}/{:#x},", u64::from(MARK) << 32, u64::from(u32::MAX) << 32);
-            Some(format!("delete_strict {}\n", place(flow, &ours)))
-        }
+        Op::Delete(Item::Flow(flow)) => Some(format!("delete_strict {}\n", place(flow, OURS))),
         _ => None,
     }
 }

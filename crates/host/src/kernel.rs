@@ -16,7 +16,7 @@ use causeway_types::host::HostPlan;
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::AddressMessage;
-use netlink_packet_route::link::{LinkFlags, LinkMessage};
+use netlink_packet_route::link::LinkFlags;
 use netlink_packet_route::route::{RouteHeader, RouteMessage, RouteProtocol};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,42 +76,6 @@ impl Host for Kernel {
             Ok(mut output) => bring(&mut output, plan),
             Err(error) => Applied { writes: 0, problems: vec![Problem { key: None, owner: None, error }] },
         }
-    }
-}
-
-/// An address of the node itself.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct OwnAddress {
-    /// With the prefix length of its subnet.
-    pub net: IpNet,
-    /// The device that has it.
-    pub device: String,
-    /// The device's MTU.
-    pub mtu: u32,
-}
-
-impl Kernel {
-    /// The node's own addresses: neither those that are good on one link or inside the node alone, nor those that its role has
-    /// put on devices of its own.
-    ///
-    /// # Errors
-    /// If the kernel refuses to list its devices.
-    pub fn own_addresses(&self) -> Result<Vec<OwnAddress>> {
-        let mut node = Node(Netlink::open()?);
-        let mut dump = |what: &str, message| {
-            let answers = node.0.dump(message);
-            answers.map_err(|source| Error::Refused { doing: format!("listing {what}"), source })
-        };
-        let links = dump("links", RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
-        let foreign = links.iter().filter_map(seen_link).filter(|link| !Mark::NODE.is_on(&link.alias));
-        let links: BTreeMap<u32, SeenLink> = foreign.map(|link| (link.index, link)).collect();
-        let seen = dump("addresses", RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
-        let seen = seen.iter().filter_map(seen_address).filter(|(_, _, local)| !local);
-        let of = |(index, net, _): (u32, IpNet, bool)| {
-            let link = links.get(&index).filter(|_| !net.addr().is_loopback())?;
-            Some(OwnAddress { net, device: link.name.clone(), mtu: link.mtu })
-        };
-        Ok(seen.filter_map(of).collect())
     }
 }
 
@@ -235,8 +199,8 @@ impl Node {
         let answers =
             answers.map_err(|source| Error::Refused { doing: "listing addresses".into(), source })?;
         let mut addresses: BTreeMap<u32, BTreeSet<IpNet>> = BTreeMap::new();
-        for (index, address, _) in answers.iter().filter_map(seen_address).filter(|(_, _, local)| !local) {
-            addresses.entry(index).or_default().insert(address);
+        for seen in answers.iter().filter_map(seen_address).filter(|seen| !seen.local) {
+            addresses.entry(seen.index).or_default().insert(seen.net);
         }
         Ok(addresses)
     }

@@ -26,6 +26,7 @@ mod program;
 mod programs;
 mod rtnetlink;
 mod settings;
+mod surroundings;
 
 pub use diff::{Difference, diff};
 pub use drive::bring;
@@ -34,12 +35,13 @@ pub use events::follow_kernel;
 pub use fake::{FakeHost, FakePod};
 pub use flows::Flows;
 pub use host::{Host, LinkState, PodInterface, Route};
-pub use kernel::{Kernel, OwnAddress};
+pub use kernel::Kernel;
 pub use namespace::{delete_namespace, in_namespace, named_namespace, new_namespace};
 pub use nft::Nft;
 pub use output::{Actual, Applied, Op, Output, Problem, Seen, Wanted, Whose};
 pub use programs::Programs;
 pub use rtnetlink::{KernelOutput, Mark};
+pub use surroundings::{DefaultRoute, OwnAddress, OwnLink, Surroundings};
 
 #[cfg(test)]
 mod properties;

@@ -150,9 +150,19 @@ impl SeenLink {
     }
 }
 
-/// The link and the address, and whether the address is good on that link alone: the kernel makes such IPv6 addresses
-/// itself.
-pub(crate) fn seen_address(message: &RouteNetlinkMessage) -> Option<(u32, IpNet, bool)> {
+/// An address of a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeenAddress {
+    pub(crate) index: u32,
+    pub(crate) net: IpNet,
+    /// Whether it is good on that link alone: the kernel makes such IPv6 addresses itself.
+    pub(crate) local: bool,
+    /// Who made it, as far as that is written on it; 0 if it is not.
+    pub(crate) protocol: u8,
+    pub(crate) flags: AddressFlags,
+}
+
+pub(crate) fn seen_address(message: &RouteNetlinkMessage) -> Option<SeenAddress> {
     let RouteNetlinkMessage::NewAddress(seen) = message else { return None };
     let local = seen.header.scope == AddressScope::Link && seen.header.family == AddressFamily::Inet6;
     let pick = |local: bool| {
@@ -163,7 +173,22 @@ pub(crate) fn seen_address(message: &RouteNetlinkMessage) -> Option<(u32, IpNet,
         })
     };
     let address = pick(true).or_else(|| pick(false))?;
-    Some((seen.header.index, IpNet::new(address, seen.header.prefix_len).ok()?, local))
+    let protocol = seen.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Protocol(protocol) => Some(u8::from(*protocol)),
+        _ => None,
+    });
+    let wide = seen.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Flags(flags) => Some(*flags),
+        _ => None,
+    });
+    let narrow = AddressFlags::from_bits_retain(u32::from(seen.header.flags.bits()));
+    Some(SeenAddress {
+        index: seen.header.index,
+        net: IpNet::new(address, seen.header.prefix_len).ok()?,
+        local,
+        protocol: protocol.unwrap_or_default(),
+        flags: wide.unwrap_or(narrow),
+    })
 }
 
 /// The link, who made the route, and the route, if it is an ordinary one of the main table.

@@ -120,6 +120,9 @@ pub trait Output {
     /// Whether items with this key belong here.
     fn takes(&self, key: &Key) -> bool;
 
+    /// All items of a plan that belong here, before anything else is asked: what is cheaper for many at once is done now.
+    fn prepare(&mut self, _items: &[&Item]) {}
+
     /// The item as reading it back would show it.
     ///
     /// # Errors

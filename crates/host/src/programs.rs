@@ -63,6 +63,19 @@ impl Programs {
         all
     }
 
+    /// Whether flows of ours came or went by somebody else's hand: a switch that was started again has none.
+    pub fn have_changed(&self) -> bool {
+        self.flows.values().any(Flows::has_changed)
+    }
+
+    /// The sockets of the bridges on which flows are planned. Whoever holds a connection to one hears when its switch ends
+    /// or the bridge goes, and the flows with it.
+    pub fn sockets(&self, plan: &HostPlan) -> BTreeSet<PathBuf> {
+        let folder = self.folder.as_deref();
+        let socket = |bridge: &String| folder.map(|folder| folder.join(format!("{bridge}.{SOCKET}")));
+        planned(plan).into_iter().filter_map(socket).collect()
+    }
+
     fn apply_flows(&mut self, bridge: &str, plan: &HostPlan) -> Applied {
         let folder = self.folder.clone().unwrap_or_default();
         let new = || Flows::new(&self.ofctl, &folder, bridge);
@@ -71,14 +84,6 @@ impl Programs {
 
     /// The bridges to look at, and whether the plan speaks of them.
     fn bridges(&self, plan: &HostPlan) -> BTreeMap<String, bool> {
-        let planned: BTreeSet<&String> = plan
-            .items()
-            .keys()
-            .filter_map(|key| match key {
-                Key::Flow { bridge, .. } => Some(bridge),
-                _ => None,
-            })
-            .collect();
         let listed = self.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok());
         let sockets = listed.into_iter().flatten().filter_map(|entry| {
             let path = entry.ok()?.path();
@@ -87,9 +92,20 @@ impl Programs {
         });
         let mut bridges: BTreeMap<String, bool> =
             sockets.filter(|name| *name != self.crowded).map(|name| (name, false)).collect();
-        bridges.extend(planned.into_iter().map(|name| (name.clone(), true)));
+        bridges.extend(planned(plan).into_iter().map(|name| (name.clone(), true)));
         bridges
     }
+}
+
+/// The bridges on which flows are planned.
+fn planned(plan: &HostPlan) -> BTreeSet<&String> {
+    let mut bridges = BTreeSet::new();
+    for key in plan.items().keys() {
+        if let Key::Flow { bridge, .. } = key {
+            bridges.insert(bridge);
+        }
+    }
+    bridges
 }
 
 fn unsupported(key: &Key, planned: &Planned) -> Problem {

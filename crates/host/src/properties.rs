@@ -29,7 +29,7 @@ fn item() -> impl Strategy<Value = Item> {
         let via = via.then(|| [10, 0, 0, 1].into());
         let dest = format!("10.{number}.0.0/16").parse().unwrap();
         let target = Target::Forward { via, device: Some(device) };
-        Item::Route(Route { table: MAIN_TABLE, dest, metric: 0, target })
+        Item::Route(Route { table: MAIN_TABLE, dest, metric: 0, target, source: None, mtu: None })
     });
     prop_oneof![link, address, route]
 }

@@ -3,7 +3,10 @@
 
 mod node;
 
-use causeway_host::{Error, Host, Kernel, LinkState, PodInterface, Route, in_namespace, new_namespace};
+use causeway_host::{
+    Error, Host, Kernel, LinkState, PodInterface, Route, Surroundings, in_namespace, new_namespace,
+};
+use causeway_types::host::{Address, HostPlan, Item, Owner};
 use node::{ip, on_own_node};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -200,15 +203,42 @@ fn the_nodes_own_addresses() {
     ] {
         node::ip(words);
     }
+    node::ip("tuntap add br-ex mode tap");
+    node::ip("link set br-ex address 02:00:00:00:00:07 up");
+    node::ip("address add 203.0.113.1/24 dev br-ex");
+    let masquerade = Address { device: "br-ex".into(), net: "169.254.0.2/17".parse().unwrap() };
+    let mut plan = HostPlan::default();
+    plan.add(&Owner::node("gateway"), Item::Address(masquerade));
+    assert_eq!(Kernel.apply_host(&plan).writes, 1);
     // What the role itself has put there is not the node's, nor what is good on one link alone.
     node::ip("link add u2 type veth peer name v2");
     node::ip("link set u2 alias causeway:given:network:default up");
     node::ip("address add 10.244.0.2/24 dev u2");
-    let mut own = Kernel.own_addresses().unwrap();
+    for words in
+        ["default via 192.0.2.254 metric 50", "default via 203.0.113.254", "198.51.100.8/32 via 192.0.2.9"]
+    {
+        node::ip(&format!("route add {words}"));
+    }
+    node::ip("-6 route add default via fe80::1 dev u0");
+    node::ip("-6 route add default metric 7 nexthop via fe80::2 dev u0 nexthop via fe80::3 dev br-ex");
+    let Surroundings { links, addresses: mut own, defaults } = Kernel.surroundings().unwrap();
+    let bridge = links.iter().find(|link| link.name == "br-ex").unwrap();
+    assert_eq!(bridge.mac, Some("02:00:00:00:00:07".parse().unwrap()));
+    assert!(links.iter().all(|link| link.name != "u0"), "cables are many, and nobody asks for them");
+    let mut ways: Vec<String> =
+        defaults.iter().map(|way| format!("{} {} {}", way.via.unwrap(), way.device, way.metric)).collect();
+    ways.sort();
+    let expected =
+        ["192.0.2.254 u0 50", "203.0.113.254 br-ex 0", "fe80::1 u0 1024", "fe80::2 u0 7", "fe80::3 br-ex 7"];
+    assert_eq!(ways, expected);
     own.sort_by_key(|own| own.net);
     let own: Vec<(String, String, u32)> =
         own.into_iter().map(|own| (own.net.to_string(), own.device, own.mtu)).collect();
-    let expected =
-        [("192.0.2.1/24", "u0", 9000), ("198.51.100.1/24", "u1", 1450), ("2001:db8::1/64", "u0", 9000)];
+    let expected = [
+        ("192.0.2.1/24", "u0", 9000),
+        ("198.51.100.1/24", "u1", 1450),
+        ("203.0.113.1/24", "br-ex", 1500),
+        ("2001:db8::1/64", "u0", 9000),
+    ];
     assert_eq!(own, expected.map(|(net, device, mtu)| (net.to_owned(), device.to_owned(), mtu)));
 }

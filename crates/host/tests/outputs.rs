@@ -36,7 +36,7 @@ fn up(device: &str) -> Item {
 
 fn via(table: u32, dest: &str, via: &str, device: &str) -> Item {
     let target = Target::Forward { via: Some(via.parse().unwrap()), device: Some(device.into()) };
-    Item::Route(Route { table, dest: dest.parse().unwrap(), metric: 0, target })
+    Item::Route(Route { table, dest: dest.parse().unwrap(), metric: 0, target, source: None, mtu: None })
 }
 
 fn plan(items: impl IntoIterator<Item = Item>) -> HostPlan {
@@ -209,7 +209,14 @@ fn links_that_we_make_are_ours_to_change_and_to_remove() {
 fn policy(table: u32, mac: &str) -> Vec<Item> {
     let blackhole = |dest: &str| {
         let dest = dest.parse().unwrap();
-        Item::Route(Route { table: 1007, dest, metric: 4_000_000, target: Target::Blackhole })
+        Item::Route(Route {
+            table: 1007,
+            dest,
+            metric: 4_000_000,
+            target: Target::Blackhole,
+            source: None,
+            mtu: None,
+        })
     };
     let rule = |family, from: &str| {
         let selector = Selector { from: Some(from.parse().unwrap()), ..Selector::default() };
@@ -311,5 +318,53 @@ fn the_kernel_tells_when_somebody_takes_something_away() {
         follow_kernel(Mark::NODE, move || told.send(()).is_ok()).unwrap();
         ip(words);
         hears.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("nothing was told of {words}"));
+    }
+}
+
+/// On a device that somebody else keeps, only what carries our mark goes.
+#[test]
+fn our_addresses_on_a_foreign_device_go_when_nobody_plans_them() {
+    on_own_node();
+    ip("tuntap add br-ex mode tap");
+    ip("address add 192.0.2.9/24 dev br-ex");
+    let masquerade = [address("br-ex", "169.254.0.2/17"), address("br-ex", "fd69::2/112"), up("br-ex")];
+    let wanted = plan(masquerade.into_iter().chain([address("br-ex", "192.0.2.9/24")]));
+    assert_eq!(written(&wanted), 3);
+    assert_eq!(addresses("br-ex"), ["192.0.2.9/24", "169.254.0.2/17", "fd69::2/112"]);
+    assert_eq!(written(&wanted), 0);
+    assert_eq!(written(&HostPlan::default()), 2, "those that somebody else has set stay, planned or not");
+    assert_eq!(addresses("br-ex"), ["192.0.2.9/24"]);
+}
+
+#[test]
+fn a_route_has_a_source_and_an_mtu() {
+    on_own_node();
+    ip("tuntap add br-ex mode tap");
+    let route = |dest: &str, next_hop: &str, from: Option<&str>, mtu: Option<u32>| {
+        let Item::Route(plain) = via(MAIN_TABLE, dest, next_hop, "br-ex") else { unreachable!() };
+        Item::Route(Route { source: from.map(|from| from.parse().unwrap()), mtu, ..plain })
+    };
+    let planned = |from: bool, mtu: Option<u32>| {
+        plan([
+            address("br-ex", "169.254.0.2/17"),
+            address("br-ex", "fd69::2/112"),
+            up("br-ex"),
+            route("10.96.0.0/16", "169.254.0.4", from.then_some("169.254.0.2"), mtu),
+            route("fd00:96::/112", "fd69::4", from.then_some("fd69::2"), mtu),
+        ])
+    };
+    for (from, mtu) in
+        [(true, Some(1400)), (true, Some(1300)), (false, Some(1300)), (false, None), (true, None)]
+    {
+        assert!(written(&planned(from, mtu)) >= 2, "{from} {mtu:?}");
+        assert_eq!(written(&planned(from, mtu)), 0, "{from} {mtu:?}");
+        let shown = ip("-4 route show 10.96.0.0/16") + &ip("-6 route show fd00:96::/112");
+        assert_eq!(shown.lines().count(), 2, "{shown}");
+        assert_eq!(
+            shown.matches(" src 169.254.0.2").count() + shown.matches(" src fd69::2").count(),
+            if from { 2 } else { 0 }
+        );
+        assert_eq!(shown.matches("mtu ").count(), if mtu.is_some() { 2 } else { 0 }, "{shown}");
+        assert!(mtu.is_none_or(|mtu| shown.matches(&format!("mtu {mtu}")).count() == 2), "{shown}");
     }
 }

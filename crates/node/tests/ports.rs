@@ -42,7 +42,7 @@ fn items(name: &str, number: u8, network: &str) -> Vec<Item> {
         address(format!("10.244.{number}.2/24")),
         address(format!("fd00:10:244:{number}::2/64")),
         Item::State(LinkState { device: name.into(), up: true }),
-        Item::Route(Route { table: MAIN_TABLE, dest, metric: 0, target }),
+        Item::Route(Route { table: MAIN_TABLE, dest, metric: 0, target, source: None, mtu: None }),
     ]
 }
 

@@ -8,6 +8,7 @@ mod common;
 mod connect;
 pub mod host;
 mod isolation;
+mod local_endpoints;
 mod network;
 pub mod replay;
 pub mod room;
@@ -19,6 +20,7 @@ use causeway_zone::{Change, Changes, Subject, Zone};
 
 pub use chassis::slice_of as chassis_slice;
 pub use connect::{OwnPort, own_ports};
+pub use local_endpoints::{LocalEndpoints, local_endpoints};
 
 use room::{House, Room, World};
 
@@ -68,7 +70,7 @@ impl Dirty {
         Self {
             northbound: northbound(zone).dirty(changes).into_iter().collect(),
             southbound: southbound(zone).dirty(changes).into_iter().collect(),
-            host: changes.iter().any(host::follows),
+            host: changes.iter().any(|change| host::follows(zone, change)),
         }
     }
 

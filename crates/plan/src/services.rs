@@ -3,15 +3,18 @@
 //! Owns the paths `service:…`. A load balancer with the same targets on every node is in the group of all of the network's
 //! switches and gateway routers; one whose targets differ from node to node is in the group of this node's switch. Both
 //! are also in the group of each connection that makes the network's services reachable. A port without targets has a
-//! load balancer, too: clients are told at once.
+//! load balancer, too: clients are told at once. Where the node has a way out and in, its gateway router has load balancers of its
+//! own, and the node's addresses lead to services with node ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Plan, Planned, Str};
+use causeway_ovn::{Members, Plan, Planned, Str};
 use causeway_record::ObjectKey;
-use causeway_types::{Families, Family, MasqueradeRole, NamespaceName, NetworkName, masquerade_address};
+use causeway_types::{
+    Families, Family, MasqueradeRole, NamespaceName, NetworkName, NetworkNames, NodeName, masquerade_address,
+};
 use causeway_zone::{
     Active, Change, ConnectInfo, EndpointInfo, Protocol, ServiceInfo, ServicePort, Serving, SliceInfo,
     Subject, Zone,
@@ -117,13 +120,51 @@ fn services_in(zone: &Zone, namespace: &NamespaceName) -> Option<Slices<ServiceK
 /// The longest affinity that Kubernetes has; OVN keeps none that long, so there the client's address chooses.
 const LONGEST_AFFINITY: u32 = 86_400;
 
-/// Where a load balancer is.
+/// Where a load balancer is, and for whom.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Reach {
     /// The same everywhere.
     Cluster,
     /// This node's switch.
     NodeSwitch,
+    /// This node's gateway router.
+    NodeRouter,
+    /// Addresses of this node and of load balancers, on its switch: for pods.
+    DoorSwitch,
+    /// The same on its gateway router: for clients outside.
+    DoorRouter,
+    /// The same, with the clients' own addresses and this node's endpoints alone.
+    DoorLocal,
+}
+
+impl Reach {
+    /// The end of the path, what names of load balancers have behind the protocol, and the group.
+    fn words(self, names: &NetworkNames, node: &NodeName) -> (&'static str, String, String) {
+        match self {
+            Self::Cluster => ("cluster", "cluster".to_owned(), names.cluster_lb_group()),
+            Self::NodeSwitch => ("node-switch", format!("node_switch_{node}"), names.switch_lb_group()),
+            Self::NodeRouter => ("node-router", format!("node_router_{node}"), names.router_lb_group()),
+            Self::DoorSwitch => {
+                ("ports-switch", format!("node_ports_switch_{node}"), names.switch_lb_group())
+            }
+            Self::DoorRouter => {
+                ("ports-router", format!("node_ports_router_{node}"), names.router_lb_group())
+            }
+            Self::DoorLocal => ("ports-local", format!("node_ports_local_{node}"), names.router_lb_group()),
+        }
+    }
+
+    /// Whether connections that offer the network's services offer it too.
+    fn is_offered(self) -> bool {
+        matches!(self, Self::Cluster | Self::NodeSwitch)
+    }
+}
+
+/// Which endpoints count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum From {
+    Everywhere,
+    ThisNode,
 }
 
 type Vips = BTreeMap<SocketAddr, BTreeSet<SocketAddr>>;
@@ -143,8 +184,9 @@ fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, service: &ServiceInfo) 
     let served = Served { zone, scope, key, service, slices };
     let mut balancers: BTreeMap<(Protocol, Reach), Vips> = BTreeMap::new();
     for port in &service.ports {
-        let (reach, vips) = served.vips(port);
-        balancers.entry((port.protocol, reach)).or_default().extend(vips);
+        for (reach, vips) in served.inside(port).into_iter().chain(served.doors(port)?) {
+            balancers.entry((port.protocol, reach)).or_default().extend(vips);
+        }
     }
     let mut rows = Vec::new();
     for ((protocol, reach), vips) in balancers {
@@ -155,29 +197,95 @@ fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, service: &ServiceInfo) 
 }
 
 impl Served<'_> {
-    /// The addresses of a port with their targets, and where they are served.
-    fn vips(&self, port: &ServicePort) -> (Reach, Vips) {
-        let target = |address: &IpAddr| {
-            let targets = self.targets(port, Family::of(address));
-            (SocketAddr::new(*address, port.port), targets)
-        };
-        let vips: Vips = self.service.addresses.iter().map(target).collect();
+    /// The service's own addresses with their targets, and where they are served.
+    fn inside(&self, port: &ServicePort) -> Vec<(Reach, Vips)> {
+        let from = if self.service.local { From::ThisNode } else { From::Everywhere };
+        let sockets = self.service.addresses.iter().map(|address| SocketAddr::new(*address, port.port));
+        let vips = self.vips(port, from, sockets);
         // A target outside of the network is reached through the node's own gateway, so the load balancer is the node's.
         let leaves = vips.values().flatten().any(|target| !has_address(self.scope.net, target.ip()));
-        let reach = if self.service.local || leaves { Reach::NodeSwitch } else { Reach::Cluster };
-        (reach, vips)
+        let routed = self.scope.is_shared_gateway();
+        let own = routed && self.is_for_everybody();
+        if !self.service.local && !leaves && !own {
+            return vec![(Reach::Cluster, vips)];
+        }
+        let on_router = routed.then(|| (Reach::NodeRouter, self.by_router(&vips)));
+        [(Reach::NodeSwitch, vips)].into_iter().chain(on_router).collect()
+    }
+
+    /// Whether pods of all networks reach it by the default network's gateway router.
+    fn is_for_everybody(&self) -> bool {
+        self.scope.net.is_default() && self.zone.is_default_service(self.key)
+    }
+
+    /// The ways in from outside of the network: addresses of the node, and those of load balancers.
+    fn doors(&self, port: &ServicePort) -> Result<Vec<(Reach, Vips)>> {
+        let Some(gateway) = self.scope.gateway.filter(|gateway| !gateway.local && gateway.node_ports) else {
+            return Ok(Vec::new());
+        };
+        let nodes = port
+            .node_port
+            .into_iter()
+            .flat_map(|number| gateway.addresses.iter().map(move |own| SocketAddr::new(own.addr(), number)));
+        let outer = self.zone.outer_addresses(self.service);
+        let outer = outer.map(|(_, address)| SocketAddr::new(address, port.port));
+        let families: Families = self.service.addresses.iter().map(Family::of).collect();
+        let sockets: BTreeSet<SocketAddr> =
+            nodes.chain(outer).filter(|socket| families.has(Family::of(&socket.ip()))).collect();
+        if sockets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all = self.vips(port, From::Everywhere, sockets.iter().copied());
+        let on_router = if self.service.external_local {
+            // Endpoints of the node itself have their clients from the host, with their addresses.
+            let mut local = self.vips(port, From::ThisNode, sockets.iter().copied());
+            let own = |target: &SocketAddr| gateway.addresses.iter().any(|own| own.addr() == target.ip());
+            local.values_mut().for_each(|targets| targets.retain(|target| !own(target)));
+            (Reach::DoorLocal, local)
+        } else {
+            (Reach::DoorRouter, self.by_router(&all))
+        };
+        Ok(vec![(Reach::DoorSwitch, all), on_router])
+    }
+
+    fn vips(&self, port: &ServicePort, from: From, sockets: impl Iterator<Item = SocketAddr>) -> Vips {
+        let families: BTreeMap<Family, BTreeSet<SocketAddr>> =
+            Family::ALL.into_iter().map(|family| (family, self.targets(port, family, from))).collect();
+        let targets =
+            |socket: &SocketAddr| families.get(&Family::of(&socket.ip())).cloned().unwrap_or_default();
+        sockets.map(|socket| (socket, targets(&socket))).collect()
+    }
+
+    /// The default network's gateway router has the node's own address: what it sends there would never leave it. The host is
+    /// reached by its masquerade address instead.
+    fn by_router(&self, vips: &Vips) -> Vips {
+        let Some(gateway) = self.scope.gateway.filter(|_| self.scope.net.is_default()) else {
+            return vips.clone();
+        };
+        let masquerade = |family| self.scope.net.legs.iter().find(|leg| leg.family == family);
+        let host = |target: &SocketAddr| {
+            let leg = masquerade(Family::of(&target.ip()))?;
+            let own = gateway.addresses.iter().any(|own| own.addr() == target.ip());
+            let host = masquerade_address(&leg.masquerade, MasqueradeRole::Host).ok().filter(|_| own)?;
+            Some(SocketAddr::new(host, target.port()))
+        };
+        let moved = |targets: &BTreeSet<SocketAddr>| {
+            targets.iter().map(|target| host(target).unwrap_or(*target)).collect::<BTreeSet<_>>()
+        };
+        vips.iter().map(|(vip, targets)| (*vip, moved(targets))).collect()
     }
 
     /// Ready endpoints; if there are none, those that serve while they go.
-    fn targets(&self, port: &ServicePort, family: Family) -> BTreeSet<SocketAddr> {
-        let ready = self.endpoints(port, family, |one| one.ready || self.service.publish_not_ready);
-        if ready.is_empty() { self.endpoints(port, family, |one| one.draining) } else { ready }
+    fn targets(&self, port: &ServicePort, family: Family, from: From) -> BTreeSet<SocketAddr> {
+        let ready = self.endpoints(port, family, from, |one| one.ready || self.service.publish_not_ready);
+        if ready.is_empty() { self.endpoints(port, family, from, |one| one.draining) } else { ready }
     }
 
     fn endpoints(
         &self,
         port: &ServicePort,
         family: Family,
+        from: From,
         serves: impl Fn(&EndpointInfo) -> bool,
     ) -> BTreeSet<SocketAddr> {
         let mut targets = BTreeSet::new();
@@ -185,7 +293,7 @@ impl Served<'_> {
             let ports = slice.ports.iter().filter(|of| of.name == port.name && of.protocol == port.protocol);
             for number in ports.map(|of| of.port) {
                 let chosen = slice.endpoints.iter().filter(|one| {
-                    let counts = (one.here || !self.service.local) && serves(one);
+                    let counts = (one.here || from == From::Everywhere) && serves(one);
                     let here = Family::of(&one.address) == family && counts;
                     here && self.zone.is_served(self.key, self.scope.name(), slice, one)
                 });
@@ -198,18 +306,14 @@ impl Served<'_> {
     /// The load balancer, and one of a single family for connections that have only that.
     fn row(&self, protocol: Protocol, reach: Reach, vips: &Vips) -> Result<Vec<Planned>> {
         let (names, node) = (&self.scope.net.names, self.scope.here.name);
-        let (word, suffix, group) = match reach {
-            Reach::Cluster => ("cluster", "cluster".to_owned(), names.cluster_lb_group()),
-            Reach::NodeSwitch => ("node-switch", format!("node_switch_{node}"), names.switch_lb_group()),
-        };
+        let (word, suffix, group) = reach.words(names, node);
         let key = self.key;
-        let by_client = self.service.affinity == Some(LONGEST_AFFINITY);
         let row = nb::LoadBalancer {
             name: format!("{}Service_{key}_{protocol}_{suffix}", names.prefix()).into(),
             protocol: Some(protocol.to_string().to_lowercase().into()),
             vips: map(vips.iter().map(|(vip, targets)| (vip.to_string(), list(targets)))),
-            options: self.options()?,
-            selection_fields: set(by_client.then_some(["ip_src", "ip_dst"]).into_iter().flatten()),
+            options: self.options(reach)?,
+            selection_fields: self.selection(reach),
             external_ids: with(
                 role_ids(self.scope.net),
                 [("k8s.ovn.org/kind", "Service".to_owned()), ("k8s.ovn.org/owner", key.to_string())],
@@ -219,7 +323,8 @@ impl Served<'_> {
         let within = |row: Planned, group: &str| row.within::<nb::LoadBalancerGroup>(group, "load_balancer");
         let own_group = network::GroupKey { group: network::GroupName(group) }.slice();
         let whole = |info: &&ConnectInfo| families_of(vips).iter().all(|family| info.families().has(family));
-        let (all, some): (Vec<_>, Vec<_>) = self.zone.service_connects(self.scope.name()).partition(whole);
+        let offers = self.zone.service_connects(self.scope.name()).filter(|_| reach.is_offered());
+        let (all, some): (Vec<_>, Vec<_>) = offers.partition(whole);
         let own = Planned::new(self.at([&protocol.to_string(), word]), row.clone());
         let own = all.into_iter().fold(within(own, &own_group), |own, info| within(own, &group_of(info)));
         // A connection without a family has no way to pods of it: clients there must not be sent that way.
@@ -240,7 +345,17 @@ impl Served<'_> {
         ServiceKey::new(self.key, self.scope.name()).path(parts)
     }
 
-    fn options(&self) -> Result<Map> {
+    /// What the target is chosen by. For services that every network reaches by the default network's router the client's address
+    /// alone decides: a hash of the datapath would take one of the few turns that their packets have.
+    fn selection(&self, reach: Reach) -> Members<Str> {
+        if reach == Reach::NodeRouter && self.is_for_everybody() {
+            return set(["ip_src"]);
+        }
+        let by_client = self.service.affinity == Some(LONGEST_AFFINITY);
+        set(by_client.then_some(["ip_src", "ip_dst"]).into_iter().flatten())
+    }
+
+    fn options(&self, reach: Reach) -> Result<Map> {
         let subnets = self.scope.config.cluster.masquerade_subnets.iter();
         let hairpin = subnets.map(|subnet| masquerade_address(subnet, MasqueradeRole::Hairpin));
         let hairpin = hairpin.map(|address| address.map(|address| address.to_string()));
@@ -251,7 +366,7 @@ impl Served<'_> {
             ("hairpin_snat_ip", hairpin.as_str()),
             ("neighbor_responder", "none"),
             ("reject", "true"),
-            ("skip_snat", "false"),
+            ("skip_snat", if reach == Reach::DoorLocal { "true" } else { "false" }),
         ]);
         let affinity = self.service.affinity.filter(|seconds| *seconds < LONGEST_AFFINITY);
         Ok(with(options, affinity.map(|seconds| ("affinity_timeout", seconds.to_string()))))

@@ -78,7 +78,8 @@ fn a05_a_second_attachment_has_its_own_port() {
     assert_eq!(ports, ["ns1.blue.1_ns1_web-0", "ns1.blue_ns1_web-0"]);
 }
 
-/// udn-ovn-cases B01: the catalogue's 41 rows without the three ACLs, which come with network policies.
+/// udn-ovn-cases B01: the catalogue's rows, less the external switch, its patch port, and the ways by the management port: the shared
+/// gateway needs none of them (ADR 0016). Six rows for each family lead out.
 #[test]
 fn b01_the_rows_of_a_layer3_network() {
     let zone = blue_zone(Some("shared"));
@@ -89,14 +90,14 @@ fn b01_the_rows_of_a_layer3_network() {
         .collect();
     let count = |table: &str| own.iter().filter(|row| row.meta.name == table).count();
     let expected = [
-        ("Logical_Switch", 4),
+        ("Logical_Switch", 3),
         ("Logical_Router", 2),
         ("Logical_Router_Port", 5),
-        ("Logical_Switch_Port", 7),
-        ("Logical_Router_Static_Route", 7),
-        ("NAT", 3),
-        ("Logical_Router_Policy", 2),
-        ("Static_MAC_Binding", 2),
+        ("Logical_Switch_Port", 6),
+        ("Logical_Router_Static_Route", 4),
+        ("NAT", 2),
+        ("Logical_Router_Policy", 0),
+        ("Static_MAC_Binding", 1),
         ("Load_Balancer_Group", 3),
         ("Port_Group", 2),
         ("Gateway_Chassis", 1),
@@ -107,7 +108,7 @@ fn b01_the_rows_of_a_layer3_network() {
     for (table, rows) in expected {
         assert_eq!(count(table), rows, "{table}");
     }
-    assert_eq!(own.len(), 43);
+    assert_eq!(own.len(), 34);
     assert_eq!(rows(&plan, "network:cluster_udn_blue:node:n2:").len(), 3, "for each other node");
 }
 
@@ -133,9 +134,12 @@ fn b02_b04_b05_b07_b08_objects_of_a_layer3_network() {
         get("Logical_Switch_Port", "etor-GR_cluster_udn_blue_n1", "options"),
         "router-port=rtoe-GR_cluster_udn_blue_n1"
     );
-    let outer = row(&plan, "Logical_Switch_Port", "breth0_cluster_udn_blue_n1");
+    assert_eq!(get("Logical_Router_Port", "rtoe-GR_cluster_udn_blue_n1", "mac"), "0a:58:a9:fe:00:0b");
+    let outer = row(&plan, "Logical_Switch_Port", "breth0_n1");
     let columns = ["type", "options", "addresses"].map(|column| text(&outer, column));
     assert_eq!(columns, ["localnet", "network_name=physnet", "unknown"]);
+    let on_switch = row(&plan, "Logical_Switch_Port", "etor-GR_cluster_udn_blue_n1").edges;
+    assert_eq!(on_switch, outer.edges, "all gateway routers of a node are on one switch");
 }
 
 /// udn-ovn-cases B10, B11, C04.
@@ -156,8 +160,6 @@ fn b10_b11_c04_routes_of_the_cluster_router() {
         [
             "10.20.0.0/24 | src-ip | 100.65.0.2 | rtoj-cluster_udn_blue_ovn_cluster_router",
             "10.20.1.0/24 |  | 100.88.0.3 | cluster_udn_blue_rtots-n1",
-            "10.96.0.1 |  | 10.20.0.2 | rtos-cluster_udn_blue_n1",
-            "10.96.0.10 |  | 10.20.0.2 | rtos-cluster_udn_blue_n1",
             "100.65.0.2 |  | 100.65.0.2 | rtoj-cluster_udn_blue_ovn_cluster_router",
             "100.65.0.3/32 |  | 100.88.0.3 | cluster_udn_blue_rtots-n1",
         ]
@@ -169,19 +171,31 @@ fn b10_b11_c04_routes_of_the_cluster_router() {
         &["external_ids"],
     );
     assert!(remote.iter().all(|ids| ids.contains("ic-node=n2")), "{remote:?}");
-    let service = table(
-        &northbound(&zone),
-        "network:cluster_udn_blue:gateway:service:",
-        "Logical_Router_Static_Route",
-        &["external_ids"],
-    );
-    assert!(service[0].contains("udn-enabled-default-service=default/kubernetes"), "{service:?}");
 }
 
 /// udn-ovn-cases B13, B14.
 #[test]
 fn b13_b14_nat_and_policies() {
     let zone = blue_zone(Some("shared"));
+    let plan = northbound(&zone);
+    assert_eq!(
+        table(&plan, BLUE, "NAT", &["logical_ip", "external_ip", "logical_port", "match"]),
+        ["10.20.0.0/16 | 169.254.0.11 |  | ", "100.65.0.2 | 169.254.0.11 |  | ",]
+    );
+    let columns = ["priority", "match", "nexthops"];
+    assert_eq!(
+        table(&plan, BLUE, "Logical_Router_Policy", &columns),
+        [""; 0],
+        "to the node by the gateway too"
+    );
+    let default = table(&plan, "network:default:", "Logical_Router_Policy", &columns);
+    assert_eq!(default, ["1004 | inport == \"rtos-n1\" && ip4.dst == 172.18.0.2 /* n1 */ | 10.244.0.2"]);
+}
+
+/// The catalogue's classic rows are those of the local form.
+#[test]
+fn b13_b14_nat_and_policies_of_the_local_gateway() {
+    let zone = blue_zone(Some("local"));
     let plan = northbound(&zone);
     assert_eq!(
         table(&plan, BLUE, "NAT", &["logical_ip", "external_ip", "logical_port", "match"]),
@@ -200,8 +214,8 @@ fn b13_b14_nat_and_policies() {
     assert_eq!(policies, [of("169.254.0.11"), of("172.18.0.2")]);
 }
 
-/// udn-ovn-cases B17: the node gets another address: its port, its list of addresses and the policies follow, by
-/// changing what is there; sources stay, since they are masqueraded.
+/// udn-ovn-cases B17: the node gets another address: of a user-defined network only its list of addresses follows, since its
+/// router has masquerade addresses alone; the default network's port and policy do.
 #[test]
 fn b17_another_address_of_the_node() {
     let before = blue_zone(Some("shared"));
@@ -213,12 +227,17 @@ fn b17_another_address_of_the_node() {
     let (old, new) = (rows(&northbound(&before), BLUE), rows(&northbound(&after), BLUE));
     let changed: Vec<&str> =
         new.iter().filter(|row| !old.contains(row)).map(|row| row.path.as_str()).collect();
+    assert_eq!(changed, ["network:cluster_udn_blue:core:gateway-router"]);
+    let of = |zone: &Zone| rows(&northbound(zone), "network:default:");
+    let (old, new) = (of(&before), of(&after));
+    let changed: Vec<&str> =
+        new.iter().filter(|row| !old.contains(row)).map(|row| row.path.as_str()).collect();
     assert_eq!(
         changed,
         [
-            "network:cluster_udn_blue:core:gateway-router",
-            "network:cluster_udn_blue:gateway:port",
-            "network:cluster_udn_blue:gateway:policy:172.18.0.9",
+            "network:default:core:gateway-router",
+            "network:default:gateway:port",
+            "network:default:gateway:policy:172.18.0.9",
         ]
     );
 }
@@ -255,29 +274,12 @@ fn b22_dual_stack() {
     assert_eq!(ports(&dual), ports(&four));
 }
 
-/// udn-ovn-cases B25, B26: the local gateway differs in these rows, and in no others.
+/// udn-ovn-cases B25, B26: what leaves goes by the management port.
 #[test]
 fn b25_b26_local_gateway() {
-    let (shared, local) = (blue_zone(Some("shared")), blue_zone(Some("local")));
-    let (old, new) = (rows(&northbound(&shared), BLUE), rows(&northbound(&local), BLUE));
-    let changed: Vec<&str> =
-        new.iter().filter(|row| !old.contains(row)).map(|row| row.path.as_str()).collect();
-    assert_eq!(
-        changed,
-        ["network:cluster_udn_blue:core:router", "network:cluster_udn_blue:core:source-route:10.20.0.0/24"]
-    );
-    let gone: Vec<&str> = old
-        .iter()
-        .filter(|row| !new.iter().any(|other| other.path == row.path))
-        .map(|row| row.path.as_str())
-        .collect();
-    assert_eq!(
-        gone,
-        [
-            "network:cluster_udn_blue:gateway:service:10.96.0.1",
-            "network:cluster_udn_blue:gateway:service:10.96.0.10"
-        ]
-    );
+    let local = blue_zone(Some("local"));
+    let all = rows(&northbound(&local), "network:cluster_udn_blue:core:source-route:");
+    assert_eq!(text(&all[0], "nexthop"), "10.20.0.2");
     let router = row(&northbound(&local), "Logical_Router", "cluster_udn_blue_ovn_cluster_router");
     assert!(text(&router, "options").contains("ct-commit-all=true"));
 }
@@ -481,22 +483,15 @@ fn d07_d08_d10_routes_nat_and_policies_of_a_layer2_network() {
     assert_eq!(
         routes,
         [
-            "0.0.0.0/0 | 172.18.0.1 | rtoe-GR_cluster_udn_green_n1",
-            "169.254.0.0/17 | 169.254.0.4 | rtoe-GR_cluster_udn_green_n1",
+            "0.0.0.0/0 | 169.254.0.6 | rtoe-GR_cluster_udn_green_n1",
             "203.203.0.0/16 | 100.88.0.5 | rtotr-GR_cluster_udn_green_n1",
         ]
     );
     assert_eq!(
         table(&plan, GREEN, "NAT", &["logical_ip", "external_ip", "logical_port", "match"]),
-        [
-            "100.65.0.2 | 169.254.0.19 |  | ",
-            "203.203.0.0/16 | 169.254.0.19 |  | ",
-            "203.203.0.0/16 | 169.254.0.20 | trtos-cluster_udn_green_ovn_layer2_switch | eth.dst == 0a:58:cb:cb:00:02",
-        ]
+        ["100.65.0.2 | 169.254.0.19 |  | ", "203.203.0.0/16 | 169.254.0.19 |  | "]
     );
-    let policies = table(&plan, GREEN, "Logical_Router_Policy", &["match"]);
-    assert_eq!(policies.len(), 1);
-    assert!(policies[0].contains("ip4.dst == 172.18.0.2"), "{policies:?}");
+    assert_eq!(table(&plan, GREEN, "Logical_Router_Policy", &["match"]), [""; 0]);
 }
 
 /// udn-ovn-cases D11: not rendered, said, and rendered once the annotation is right.

@@ -10,7 +10,7 @@ use causeway_plan::host::host;
 use causeway_plan::{Dirty, northbound, southbound};
 use causeway_record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
-use causeway_zone::{Changes, Render, Zone};
+use causeway_zone::{BridgePorts, Changes, Render, Zone};
 use proptest::prelude::*;
 use support::ledger::Ledger;
 use support::server::{Databases, run};
@@ -32,6 +32,7 @@ enum Event {
     NoService(ObjectKey),
     Slice(EndpointSlice),
     NoSlice(ObjectKey),
+    Bridge(Option<BridgePorts>),
     Tick,
 }
 
@@ -40,6 +41,7 @@ fn nodes() -> impl Strategy<Value = Event> {
     (1..=4u32, 2..=5u32, 0..10u8).prop_map(|(n, id, kind)| {
         let name = format!("n{n}");
         let node = node(&name, if kind < 6 { n + 1 } else { id });
+        let node = at_addresses(node, &[&format!("172.18.0.{}", n + 1)]);
         match kind {
             0 => Event::NoNode(node.name),
             1 => Event::Node(settled(without(node, "node-chassis-id"))),
@@ -143,11 +145,19 @@ fn namespaces() -> impl Strategy<Value = Event> {
 }
 
 fn services() -> impl Strategy<Value = Event> {
-    (prop::sample::select(vec!["ns1/a", "ns1/b", "ns2/a"]), 0..5u8).prop_map(|(name, kind)| {
+    let names = vec!["ns1/a", "ns1/b", "ns2/a", "default/kubernetes"];
+    (prop::sample::select(names), 0..9u8).prop_map(|(name, kind)| {
         let mut service = service(name, if kind == 1 { &[] } else { &["10.96.0.50"] });
         match kind {
             0 => return Event::NoService(service.key),
             2 => service.local = true,
+            // From outside, also by addresses that two of them say to have, or that are a node's.
+            3 | 4 => {
+                service.ports[0].node_port = Some(if name == "ns1/a" { 30080 } else { 30081 });
+                service.external_local = kind == 4;
+            }
+            5 => service.external_ips = vec!["192.0.2.1".parse().unwrap(), "172.18.0.3".parse().unwrap()],
+            6 => service.ingress_ips = vec!["192.0.2.1".parse().unwrap()],
             _ => {}
         }
         Event::Service(service)
@@ -174,10 +184,17 @@ fn slices() -> impl Strategy<Value = Event> {
     )
 }
 
+fn bridges() -> impl Strategy<Value = Event> {
+    (0..4u8).prop_map(|kind| {
+        let ports = BridgePorts { bridge: "breth0".into(), patch: (kind != 1).then_some(3), uplink: Some(1) };
+        Event::Bridge((kind != 0).then_some(ports))
+    })
+}
+
 fn histories() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         3 => nodes(), 4 => nads(), 6 => pods(), 4 => connects(), 1 => Just(Event::Tick),
-        1 => namespaces(), 3 => services(), 4 => slices(),
+        1 => namespaces(), 3 => services(), 4 => slices(), 2 => bridges(),
     ];
     prop::collection::vec(event, 1..80)
 }
@@ -202,6 +219,7 @@ struct World {
     namespaces: BTreeMap<NamespaceName, Namespace>,
     services: BTreeMap<ObjectKey, Service>,
     slices: BTreeMap<ObjectKey, EndpointSlice>,
+    bridge: Option<BridgePorts>,
     now: u64,
 }
 
@@ -220,6 +238,7 @@ impl World {
             namespaces: BTreeMap::new(),
             services: BTreeMap::new(),
             slices: BTreeMap::new(),
+            bridge: None,
             now: 0,
         };
         world.look(&Dirty::everything());
@@ -273,6 +292,10 @@ impl World {
                 self.connects.remove(name);
                 self.zone.delete_connect(name)
             }
+            Event::Bridge(ports) => {
+                self.bridge.clone_from(ports);
+                self.zone.set_bridge(ports.clone())
+            }
             Event::Tick => {
                 self.now += 40;
                 self.zone.tick(self.now)
@@ -319,6 +342,7 @@ impl World {
     /// The same objects, told to a zone that has seen nothing else.
     fn afresh(&self) -> World {
         let mut fresh = World::new(Render::All);
+        fresh.zone.set_bridge(self.bridge.clone());
         self.slices.values().for_each(|slice| drop(fresh.zone.apply_endpoint_slice(slice)));
         self.services.values().for_each(|service| drop(fresh.zone.apply_service(service)));
         self.namespaces.values().for_each(|namespace| drop(fresh.zone.apply_namespace(namespace)));

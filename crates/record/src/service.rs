@@ -1,12 +1,13 @@
 //! Services: what load balancers are made of.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1 as core;
 use serde::{Deserialize, Serialize};
 
-use crate::meta::object_key;
+use crate::meta::{created, object_key};
 use crate::{ObjectKey, Watched};
 
 /// How long a client stays with its endpoint if the service does not say.
@@ -39,12 +40,28 @@ impl fmt::Display for Protocol {
 pub struct Service {
     /// What it is called.
     pub key: ObjectKey,
+    /// When it was created, in seconds since 1970.
+    #[serde(default)]
+    pub created: i64,
     /// `spec.clusterIPs`; a headless service and an alias have none.
     pub cluster_ips: Vec<IpAddr>,
     /// Its ports.
     pub ports: Vec<ServicePort>,
     /// Whether only endpoints on the client's own node serve: `internalTrafficPolicy: Local`.
     pub local: bool,
+    /// Addresses outside of the cluster that its owner says to lead to it: `spec.externalIPs`.
+    #[serde(default)]
+    pub external_ips: Vec<IpAddr>,
+    /// Addresses of its load balancer, in the words of whoever gives them out: `status.loadBalancer.ingress`.
+    #[serde(default)]
+    pub ingress_ips: Vec<IpAddr>,
+    /// Whether clients outside are served by endpoints on the node that they came to, and by their own address:
+    /// `externalTrafficPolicy: Local`.
+    #[serde(default)]
+    pub external_local: bool,
+    /// Where each node says whether it has endpoints of its own: `spec.healthCheckNodePort`.
+    #[serde(default)]
+    pub health_port: Option<u16>,
     /// Whether endpoints serve before they are ready.
     pub publish_not_ready: bool,
     /// For how many seconds a client stays with its endpoint, if `sessionAffinity` is `ClientIP`.
@@ -60,6 +77,9 @@ pub struct ServicePort {
     pub protocol: Protocol,
     /// From 1.
     pub port: u16,
+    /// The port of every node that leads to it, if it has one.
+    #[serde(default)]
+    pub node_port: Option<u16>,
 }
 
 pub(crate) fn protocol(text: Option<&str>) -> Option<Protocol> {
@@ -87,7 +107,10 @@ impl Watched for Service {
     }
 
     fn trim(object: Self::Object, key: ObjectKey) -> Self {
+        let created = created(&object.metadata);
+        let balanced = balanced_ips(object.status.unwrap_or_default());
         let spec = object.spec.unwrap_or_default();
+        let external = spec.external_ips.into_iter().flatten().filter_map(|ip| ip.parse().ok());
         let affinity = (spec.session_affinity.as_deref() == Some("ClientIP")).then(|| {
             let seconds = spec.session_affinity_config.and_then(|config| config.client_ip?.timeout_seconds);
             u32::try_from(seconds.unwrap_or(AFFINITY_SECONDS)).unwrap_or_default()
@@ -98,18 +121,39 @@ impl Watched for Service {
                 name,
                 protocol: protocol(named.protocol.as_deref())?,
                 port: port(named.port)?,
+                node_port: named.node_port.and_then(port),
             })
         });
         Self {
             key,
+            created,
             // `None` and the empty text of an alias are no addresses.
             cluster_ips: spec.cluster_ips.into_iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
             ports: ports.collect(),
             local: spec.internal_traffic_policy.as_deref() == Some("Local"),
+            external_ips: distinct(external),
+            ingress_ips: distinct(balanced),
+            external_local: spec.external_traffic_policy.as_deref() == Some("Local"),
+            health_port: spec.health_check_node_port.and_then(port),
             publish_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
             affinity,
         }
     }
+}
+
+/// Addresses of a load balancer that hands packets on as they are. One that is a proxy itself comes to a node's port.
+fn balanced_ips(status: core::ServiceStatus) -> impl Iterator<Item = IpAddr> {
+    let ingress = status.load_balancer.and_then(|balancer| balancer.ingress).unwrap_or_default();
+    let whole = ingress.into_iter().filter(|one| one.ip_mode.as_deref() != Some("Proxy"));
+    whole.filter_map(|one| one.ip?.parse().ok())
+}
+
+/// At most so many addresses of a service count.
+const MOST_EXTERNAL_IPS: usize = 64;
+
+fn distinct(addresses: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
+    let all: BTreeSet<IpAddr> = addresses.take(MOST_EXTERNAL_IPS).collect();
+    all.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -128,13 +172,38 @@ mod tests {
                 "internalTrafficPolicy": "Local", "sessionAffinity": "ClientIP",
             },
         }));
-        let port = |name: &str, protocol, port| ServicePort { name: name.into(), protocol, port };
+        let port =
+            |name: &str, protocol, port| ServicePort { name: name.into(), protocol, port, node_port: None };
         assert_eq!(service.cluster_ips, ["10.96.0.5", "fd00::5"].map(|ip| ip.parse::<IpAddr>().unwrap()));
         assert_eq!(service.ports, [port("http", Protocol::Tcp, 80), port("", Protocol::Udp, 53)]);
         assert_eq!((service.local, service.publish_not_ready, service.affinity), (true, false, Some(10_800)));
+        assert_eq!(
+            (service.external_ips.len(), service.external_local, service.health_port),
+            (0, false, None)
+        );
         let headless: Service = trimmed(json!({
             "metadata": {"name": "db", "namespace": "blue"}, "spec": {"clusterIPs": ["None"]},
         }));
         assert_eq!(headless.cluster_ips, [] as [IpAddr; 0]);
+    }
+
+    #[test]
+    fn a_service_keeps_by_which_addresses_it_is_reached_from_outside() {
+        let service: Service = trimmed(json!({
+            "metadata": {"name": "web", "namespace": "blue"},
+            "spec": {
+                "clusterIPs": ["10.96.0.5"], "type": "LoadBalancer", "externalIPs": ["192.0.2.9", "nonsense", "192.0.2.9"],
+                "ports": [{"port": 80, "nodePort": 30080}],
+                "externalTrafficPolicy": "Local", "healthCheckNodePort": 31000,
+            },
+            "status": {"loadBalancer": {"ingress": [
+                {"ip": "192.0.2.1", "ipMode": "VIP"}, {"ip": "192.0.2.2", "ipMode": "Proxy"}, {"ip": "192.0.2.3"}, {"hostname": "x"},
+            ]}},
+        }));
+        let ips = |all: &[&str]| all.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<IpAddr>>();
+        assert_eq!(service.external_ips, ips(&["192.0.2.9"]));
+        assert_eq!(service.ingress_ips, ips(&["192.0.2.1", "192.0.2.3"]));
+        assert_eq!(service.ports[0].node_port, Some(30080));
+        assert_eq!((service.external_local, service.health_port), (true, Some(31000)));
     }
 }

@@ -13,6 +13,7 @@ mod flags;
 mod health;
 mod lease;
 mod metrics;
+pub mod pages;
 mod permit;
 mod process;
 mod recording;

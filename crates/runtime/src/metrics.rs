@@ -1,28 +1,17 @@
 //! What a role says about itself over HTTP: `/metrics`, `/healthz`, `/readyz`.
 //!
-//! Owns a tiny server that answers GET and closes. Never takes input beyond the path. A client that is slow holds back nobody:
-//! when there are too many, the one that has waited longest goes.
+//! Owns these three pages.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::net::TcpListener;
 
+use crate::pages::{Page, answer_all, asked};
 use crate::{Error, Health, Tasks};
 
-/// How long a client may take to ask, and to take the answer.
-const ASKING: Duration = Duration::from_secs(2);
-const ANSWERING: Duration = Duration::from_secs(5);
-const CONNECTIONS: usize = 64;
-const LONGEST_REQUEST: usize = 8192;
-/// A pause after a failed accept: out of file descriptors, usually.
-const PAUSE: Duration = Duration::from_millis(100);
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Serves as a child of the role, and says where.
 ///
@@ -37,97 +26,43 @@ pub async fn serve(
     let listen = |problem| Error::Listen { address: address.to_string(), problem };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
-    let server = Arc::new(Server { listener, registry, health });
-    tasks.keep("metrics", move || accept(Arc::clone(&server)));
+    let listener = Arc::new(listener);
+    let pages: Arc<dyn Fn(&str) -> Page + Send + Sync> =
+        Arc::new(move |request: &str| page(request, &registry, &health));
+    tasks.keep("metrics", move || {
+        let (listener, pages) = (Arc::clone(&listener), Arc::clone(&pages));
+        async move { answer_all(&listener, pages).await }
+    });
     Ok(bound)
 }
 
-struct Server {
-    listener: TcpListener,
-    registry: Registry,
-    health: Health,
-}
-
-async fn accept(server: Arc<Server>) -> String {
-    let mut clients: JoinSet<()> = JoinSet::new();
-    let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
-    loop {
-        tokio::select! {
-            accepted = server.listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    if oldest.len() >= CONNECTIONS && let Some(slowest) = oldest.pop_front() {
-                        slowest.abort();
-                    }
-                    oldest.push_back(clients.spawn(attend(Arc::clone(&server), stream)));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "no request for metrics can be taken");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            },
-            Some(ended) = clients.join_next() => {
-                oldest.retain(|client| !client.is_finished());
-                if let Err(error) = ended && error.is_panic() {
-                    tracing::error!(%error, "a request for metrics was not answered");
-                }
-            }
-        }
-    }
-}
-
-/// A client that goes away or is slow gets no answer; there is nobody to tell.
-async fn attend(server: Arc<Server>, mut stream: TcpStream) {
-    let Ok(Ok(request)) = timeout(ASKING, read(&mut stream)).await else { return };
-    let (status, body) = page(&request, &server.registry, &server.health);
-    let _gone = timeout(ANSWERING, answer(stream, status, &body)).await;
-}
-
-async fn read(stream: &mut TcpStream) -> std::io::Result<String> {
-    let mut request = Vec::new();
-    let mut buffer = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < LONGEST_REQUEST {
-        match stream.read(&mut buffer).await? {
-            0 => break,
-            count => request.extend_from_slice(&buffer[..count]),
-        }
-    }
-    Ok(String::from_utf8_lossy(&request).into_owned())
-}
-
-async fn answer(mut stream: TcpStream, status: &str, body: &str) -> std::io::Result<()> {
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let kind = if body.ends_with("# EOF\n") { kind } else { "text/plain; charset=utf-8" };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
-    stream.shutdown().await
-}
-
-fn page(request: &str, registry: &Registry, health: &Health) -> (&'static str, String) {
-    let mut words = request.split_whitespace();
-    match (words.next(), words.next()) {
-        (Some("GET"), Some("/healthz")) => ("200 OK", "ok\n".into()),
-        (Some("GET"), Some("/readyz")) => match health.get() {
-            Ok(()) => ("200 OK", "ok\n".into()),
-            Err(reason) => ("503 Service Unavailable", format!("not ready: {reason}\n")),
+fn page(request: &str, registry: &Registry, health: &Health) -> Page {
+    match asked(request) {
+        Some("/healthz") => Page::text("200 OK", "ok\n"),
+        Some("/readyz") => match health.get() {
+            Ok(()) => Page::text("200 OK", "ok\n"),
+            Err(reason) => Page::text("503 Service Unavailable", format!("not ready: {reason}\n")),
         },
-        (Some("GET"), Some("/metrics")) => {
+        Some("/metrics") => {
             let mut text = String::new();
             match prometheus_client::encoding::text::encode(&mut text, registry) {
-                Ok(()) => ("200 OK", text),
-                Err(error) => ("500 Internal Server Error", format!("{error}\n")),
+                Ok(()) => Page { status: "200 OK", content_type: METRICS, body: text },
+                Err(error) => Page::text("500 Internal Server Error", format!("{error}\n")),
             }
         }
-        (Some("GET"), _) => ("404 Not Found", "there is /metrics, /healthz and /readyz\n".into()),
-        _ => ("405 Method Not Allowed", "only GET\n".into()),
+        Some(_) => Page::text("404 Not Found", "there is /metrics, /healthz and /readyz\n"),
+        None => Page::only_get(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+
     use super::*;
 
     async fn get(address: SocketAddr, path: &str) -> String {
@@ -163,10 +98,10 @@ mod tests {
         let address = ([127, 0, 0, 1], 0).into();
         let address = serve(&mut tasks, address, Registry::default(), health).await.unwrap();
         let mut slow = Vec::new();
-        for _ in 0..2 * CONNECTIONS {
+        for _ in 0..128 {
             slow.push(TcpStream::connect(address).await.unwrap());
         }
-        let answer = timeout(ASKING / 2, get(address, "/healthz")).await;
+        let answer = timeout(Duration::from_secs(1), get(address, "/healthz")).await;
         assert!(answer.unwrap().ends_with("ok\n"), "without waiting for the slow ones to give up");
         assert_eq!(slow[0].read(&mut [0]).await.unwrap(), 0, "the oldest was let go");
     }

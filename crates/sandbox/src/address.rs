@@ -3,6 +3,7 @@
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 
 /// An address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -19,6 +20,13 @@ pub const CONTROL: u8 = 1;
 /// Host number of the host outside of the cluster.
 pub const OUTSIDE: u8 = 2;
 
+/// Host numbers on the underlay that services of type LoadBalancer get.
+pub const POOL: RangeInclusive<u8> = 200..=240;
+/// Host number of a router on the subnet behind it.
+pub const ROUTER: u8 = 1;
+/// Host number of whoever else is on that subnet.
+pub const BEHIND: u8 = 2;
+
 /// Host number of a node.
 pub fn node_host(index: u8) -> u8 {
     10 + index
@@ -29,6 +37,23 @@ pub fn underlay(family: Family, host: u8) -> IpNet {
     match family {
         Family::Ipv4 => v4([172, 30, 0, host], 24),
         Family::Ipv6 => v6([0xfd00, 0x172, 0x30, 0, 0, 0, 0, host.into()], 64),
+    }
+}
+
+/// The address of a host on the subnet between `outside` and `narrows`, with its prefix length.
+pub fn narrows(family: Family, host: u8) -> IpNet {
+    beyond(family, 0, host)
+}
+
+/// The address of a host on the subnet behind `narrows`, with its prefix length.
+pub fn far(family: Family, host: u8) -> IpNet {
+    beyond(family, 1, host)
+}
+
+fn beyond(family: Family, subnet: u8, host: u8) -> IpNet {
+    match family {
+        Family::Ipv4 => v4([172, 31, subnet, host], 24),
+        Family::Ipv6 => v6([0xfd00, 0x172, 0x31, subnet.into(), 0, 0, 0, host.into()], 64),
     }
 }
 
@@ -58,7 +83,19 @@ pub fn services(family: Family) -> IpNet {
 
 /// The address of the service `kubernetes`: the first of the range.
 pub fn first_service(family: Family) -> IpAddr {
-    services(family).hosts().nth(usize::from(family == Family::Ipv6)).unwrap_or(services(family).addr())
+    nth_service(family, 1)
+}
+
+/// The address of the service `kube-dns`: the tenth of the range.
+pub fn dns_service(family: Family) -> IpAddr {
+    nth_service(family, 10)
+}
+
+fn nth_service(family: Family, number: u8) -> IpAddr {
+    match services(family).addr() {
+        IpAddr::V4(first) => Ipv4Addr::from_bits(first.to_bits() + u32::from(number)).into(),
+        IpAddr::V6(first) => Ipv6Addr::from_bits(first.to_bits() + u128::from(number)).into(),
+    }
 }
 
 /// The range of everything.
@@ -107,6 +144,9 @@ mod tests {
         );
         assert_eq!(first_service(Family::Ipv4).to_string(), "10.96.0.1");
         assert_eq!(first_service(Family::Ipv6).to_string(), "fd00:10:96::1");
+        assert_eq!(dns_service(Family::Ipv4).to_string(), "10.96.0.10");
+        assert_eq!(dns_service(Family::Ipv6).to_string(), "fd00:10:96::a");
+        assert_eq!(far(Family::Ipv6, BEHIND).to_string(), "fd00:172:31:1::2/64");
         assert_eq!(in_url(first_service(Family::Ipv6)), "[fd00:10:96::1]");
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result};
 use causeway_host::{in_namespace, named_namespace};
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
@@ -33,15 +34,51 @@ fn carry(client: TcpStream, namespace: &str, target: SocketAddr) -> Result<()> {
     for stream in [&client, &server] {
         stream.set_nodelay(true).map_err(lost())?;
     }
-    let (from, to) = (client.try_clone().map_err(lost())?, server.try_clone().map_err(lost())?);
+    join(client, server).map_err(lost())
+}
+
+/// A connection, whatever it runs on.
+pub(crate) trait Connection: Read + Write + Send + Sized + 'static {
+    /// The same connection once more.
+    fn again(&self) -> io::Result<Self>;
+    /// Ends one direction, or both.
+    fn end(&self, how: Shutdown) -> io::Result<()>;
+}
+
+impl Connection for TcpStream {
+    fn again(&self) -> io::Result<TcpStream> {
+        self.try_clone()
+    }
+
+    fn end(&self, how: Shutdown) -> io::Result<()> {
+        self.shutdown(how)
+    }
+}
+
+impl Connection for UnixStream {
+    fn again(&self) -> io::Result<UnixStream> {
+        self.try_clone()
+    }
+
+    fn end(&self, how: Shutdown) -> io::Result<()> {
+        self.shutdown(how)
+    }
+}
+
+/// Carries what either side says to the other, until both have ended.
+pub(crate) fn join<A: Connection, B: Connection>(one: A, other: B) -> io::Result<()> {
+    let (from, to) = (one.again()?, other.again()?);
     let there = thread::spawn(move || pump(from, to));
-    pump(server, client);
+    pump(other, one);
     let _done = there.join();
     Ok(())
 }
 
-/// One direction, to its end; the other one may go on.
-fn pump(mut from: TcpStream, mut to: TcpStream) {
-    let _broken = io::copy(&mut from, &mut to);
-    let _already_closed = to.shutdown(Shutdown::Write);
+/// One direction, to its end; the other one may go on, unless this one broke.
+fn pump<A: Connection, B: Connection>(mut from: A, mut to: B) {
+    let how = if io::copy(&mut from, &mut to).is_ok() { Shutdown::Write } else { Shutdown::Both };
+    let _already_closed = to.end(how);
+    if how == Shutdown::Both {
+        let _already_closed = from.end(how);
+    }
 }

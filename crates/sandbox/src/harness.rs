@@ -230,7 +230,7 @@ impl Sandbox {
         wait_settled(&self.folder, self.folder.wanted()?.generation, PATIENCE, |_| {})
     }
 
-    /// Runs a command on a node, on `outside` or on `control`.
+    /// Runs a command on a node, on `control`, on `outside` or on `far`.
     pub fn exec(&self, node: &str, words: &[&str]) -> Result<String> {
         let failed = |message: String| Error::Command { command: words.join(" "), message };
         let output = on_node(&self.folder, node)?.args(words).output().map_err(|e| failed(e.to_string()))?;
@@ -238,6 +238,11 @@ impl Sandbox {
             return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
         }
         Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+
+    /// A command that runs the words that follow on a node, on `control`, on `outside` or on `far`.
+    pub fn command(&self, place: &str) -> Result<std::process::Command> {
+        on_node(&self.folder, place)
     }
 
     /// Kills a component such as `n1/kubelet` without a warning.

@@ -21,12 +21,14 @@ pub mod wanted;
 mod boot;
 mod certificates;
 mod chassis;
+mod cluster_proxy;
 mod error;
 mod find;
 mod folder;
 mod forward;
 mod images;
 mod machine;
+mod pool;
 mod programs;
 mod supervisor;
 

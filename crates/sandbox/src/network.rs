@@ -15,6 +15,8 @@ pub struct Network {
 
 /// What is there before any process runs.
 pub(crate) const UNDERLAY: Mark = Mark { name: "sandbox", protocol: 86 };
+/// What is there while a node answers for addresses of services.
+pub(crate) const POOL: Mark = Mark { name: "sandbox-pool", protocol: 88 };
 /// What is there once a node's bridge is.
 pub(crate) const ON_BRIDGE: Mark = Mark { name: "sandbox-node", protocol: 87 };
 

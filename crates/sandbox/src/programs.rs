@@ -16,6 +16,8 @@ const KUBERNETES: &[&str] = &[
     "containerd-shim-runc-v2",
     "ctr",
     "runc",
+    "agnhost",
+    "coredns",
     "cni-bridge",
     "cni-host-local",
     "cni-loopback",
@@ -24,6 +26,7 @@ const KUBERNETES: &[&str] = &[
 const OVN: &[&str] = &[
     "ovsdb-server",
     "ovsdb-tool",
+    "ovs-ofctl",
     "ovs-vsctl",
     "ovs-vswitchd",
     "ovn-nbctl",

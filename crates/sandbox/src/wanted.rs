@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Addresses of nodes are 10 + index in a /24.
-const MAX_NODES: u8 = 200;
+/// Addresses of nodes are 10 + index in a /24, below those of services of type LoadBalancer.
+pub(crate) const MAX_NODES: u8 = 180;
 /// Names of links and cgroups hold it.
 const MAX_NAME: usize = 32;
 

@@ -21,6 +21,17 @@ fn vsctl(database: &OvsdbServer, words: &[&str]) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
+fn daemon(database: &OvsdbServer) -> Child {
+    let folder = database.folder();
+    Command::new(program("ovs-vswitchd"))
+        .args([&database.remote(), "--disable-system", "-vconsole:off", "--pidfile"])
+        .arg(format!("--log-file={}", folder.join("vswitchd.log").display()))
+        .envs(["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"].map(|name| (name, folder)))
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("ovs-vswitchd starts")
+}
+
 impl Switch {
     /// Starts one.
     pub fn start() -> Switch {
@@ -35,17 +46,18 @@ impl Switch {
         let all: Vec<&str> =
             ["--no-wait", "set", "Open_vSwitch", ".", tso].iter().chain(settings).copied().collect();
         vsctl(&database, &all);
-        let folder = database.folder();
-        let daemon = Command::new(program("ovs-vswitchd"))
-            .args([&database.remote(), "--disable-system", "-vconsole:off", "--pidfile"])
-            .arg(format!("--log-file={}", folder.join("vswitchd.log").display()))
-            .envs(["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"].map(|name| (name, folder)))
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("ovs-vswitchd starts");
-        let switch = Switch { daemon, database };
+        let switch = Switch { daemon: daemon(&database), database };
         switch.add_bridge("br-int");
         switch
+    }
+
+    /// Ends the switch without a goodbye and starts it again; its database has gone on. Its flows are gone.
+    pub fn restart(&mut self) {
+        let _gone = self.daemon.kill();
+        let _ended = self.daemon.wait();
+        self.daemon = daemon(&self.database);
+        // Waits until the switch has done what the database says.
+        self.vsctl(&["set", "Open_vSwitch", ".", "external_ids:started=again"]);
     }
 
     /// Adds a bridge without any flows.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::{Cidr, Error, Family, NetworkId, NodeId, Result};
+use crate::{Cidr, Error, Family, Mac, NetworkId, NodeId, Result};
 
 /// The two addresses that a network has in the masquerade subnet, the same on every node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,11 +48,59 @@ pub enum MasqueradeRole {
     NextHop = 4,
     /// The source of a pod's traffic to itself through a service.
     Hairpin = 5,
+    /// The next hop of every user-defined network's gateway router: the node's bridge takes over from there.
+    Exit = 6,
+    /// The default network, towards the node's bridge.
+    DefaultNetwork = 9,
 }
 
 /// A shared address of the masquerade subnet.
 pub fn masquerade_address(masquerade: &Cidr, role: MasqueradeRole) -> Result<IpAddr> {
     masquerade.address(role as u128)
+}
+
+/// MAC addresses of those who have masquerade addresses on a node's external switch. They are the same on every node, so they
+/// never leave it. Whoever knows the masquerade address, of whichever family, knows the MAC: its low bits are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MasqueradeMacs {
+    bits: u8,
+}
+
+/// Enough for the addresses of all network ids.
+const MASQUERADE_BITS: u8 = 14;
+
+impl MasqueradeMacs {
+    /// As many bits as all masquerade subnets have for their addresses.
+    pub fn of<'a>(masquerades: impl IntoIterator<Item = &'a Cidr>) -> Self {
+        let bits = masquerades.into_iter().map(Cidr::host_bits).min().unwrap_or(MASQUERADE_BITS);
+        Self { bits: bits.min(MASQUERADE_BITS) }
+    }
+
+    /// What all of them have in common.
+    pub const BASE: Mac = Mac::new([0x0a, 0x58, 0xa9, 0xfe, 0, 0]);
+
+    /// The bits that all of them have in common.
+    pub fn mask(self) -> Mac {
+        let [high, low] = (u16::MAX << self.bits).to_be_bytes();
+        Mac::new([0xff, 0xff, 0xff, 0xff, high, low])
+    }
+
+    /// How many of the low bits are those of the address.
+    pub const fn bits(self) -> u8 {
+        self.bits
+    }
+
+    /// The MAC of whoever has this address of a masquerade subnet.
+    pub fn at(self, masquerade: &Cidr, address: IpAddr) -> Result<Mac> {
+        let number = masquerade.number_of(address)? & ((1 << self.bits) - 1);
+        let [high, low] = u16::try_from(number).unwrap_or_default().to_be_bytes();
+        Ok(Mac::new([0x0a, 0x58, 0xa9, 0xfe, high, low]))
+    }
+
+    /// The MAC of a role that all networks share.
+    pub fn of_role(self, role: MasqueradeRole) -> Mac {
+        Mac::new([0x0a, 0x58, 0xa9, 0xfe, 0, role as u8])
+    }
 }
 
 /// The gateway router's address in a join subnet: base + node id, with the subnet's mask.
@@ -208,6 +256,24 @@ mod tests {
             masquerade_address(&cidr("fd69::/112"), MasqueradeRole::Hairpin).unwrap().to_string(),
             "fd69::5"
         );
+    }
+
+    #[test]
+    fn a_mac_follows_from_the_address_of_either_family() {
+        let (four, six) = (cidr("169.254.0.0/17"), cidr("fd69::/112"));
+        let macs = MasqueradeMacs::of([&four, &six]);
+        for (id, mac) in [(1, "0a:58:a9:fe:00:0b"), (4095, "0a:58:a9:fe:20:07")] {
+            for subnet in [four, six] {
+                let pair = MasqueradePair::of(&subnet, network(id)).unwrap();
+                assert_eq!(macs.at(&subnet, pair.gateway_router).unwrap().to_string(), mac);
+            }
+        }
+        assert_eq!(macs.mask().to_string(), "ff:ff:ff:ff:c0:00");
+        assert_eq!(macs.of_role(MasqueradeRole::Exit).to_string(), "0a:58:a9:fe:00:06");
+        let small = MasqueradeMacs::of([&cidr("10.1.2.0/24"), &six]);
+        assert_eq!((small.bits(), small.mask().to_string()), (8, "ff:ff:ff:ff:ff:00".into()));
+        let third = "10.1.2.13".parse().unwrap();
+        assert_eq!(small.at(&cidr("10.1.2.0/24"), third).unwrap().to_string(), "0a:58:a9:fe:00:0d");
     }
 
     /// udn-cases F017 and the derived-address table of the field.

@@ -82,13 +82,16 @@ impl Zone {
         changes
     }
 
-    /// Addresses of nodes have changed: endpoints that have them are judged anew.
+    /// Addresses of nodes have changed: endpoints that have them are judged anew, and services that say to be reached there.
     pub(super) fn nodes_moved(&self, addresses: &[IpAddr], changes: &mut Changes) {
         if addresses.is_empty() {
             return;
         }
         for service in self.services.having(|one| addresses.contains(&one.address)) {
             changes.add(Change::Endpoints { service, network: self.default.clone() });
+        }
+        for service in self.services.claiming(addresses) {
+            changes.add(Change::Service(service));
         }
     }
 

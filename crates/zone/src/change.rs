@@ -10,6 +10,8 @@ use causeway_types::{ConnectName, NamespaceName, NetworkName, NodeName};
 pub enum Change {
     /// This zone's own node, or whether the picture is whole: anything may differ.
     Everything,
+    /// The ports of the bridge to the outside, or whether there is one.
+    Bridge,
     /// Another node: its number, chassis or addresses, or whether somebody else has them.
     Node(NodeName),
     /// The networks that services of a namespace are on.
@@ -71,7 +73,8 @@ impl Change {
             | Self::Connect(_)
             | Self::Member { .. }
             | Self::Place(_) => true,
-            Self::Namespace(_)
+            Self::Bridge
+            | Self::Namespace(_)
             | Self::Pod { .. }
             | Self::Local(_)
             | Self::Service(_)

@@ -7,7 +7,7 @@ use causeway_api::crd::Topology;
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
 
 use super::nad::{self, NadInfo};
-use super::node::NodeInfo;
+use super::node::{BridgePorts, NodeInfo};
 use super::pod::{self, Local, LocalPod, PodInfo, PodPort};
 use super::problem::{Problem, Reason, Subject};
 use super::{Change, Changes, Zone};
@@ -36,6 +36,15 @@ impl Zone {
             if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Changes::default() };
         self.report(Subject::Node(name.clone()), None);
         changes
+    }
+
+    /// The bridge to the outside has these ports, or there is none.
+    pub fn set_bridge(&mut self, bridge: Option<BridgePorts>) -> Changes {
+        if self.bridge == bridge {
+            return Changes::default();
+        }
+        self.bridge = bridge;
+        Change::Bridge.into()
     }
 
     /// These nodes are away, and no others.

@@ -10,7 +10,7 @@ use causeway_record::{
 use causeway_types::{ConnectName, NamespaceName, NodeName};
 use serde::{Deserialize, Serialize};
 
-use crate::{Changes, Zone, ZoneConfig};
+use crate::{BridgePorts, Changes, Zone, ZoneConfig};
 
 /// One message to the role.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -25,6 +25,8 @@ pub enum Input {
     Service(Box<Event<Service, ObjectKey>>),
     EndpointSlice(Event<EndpointSlice, ObjectKey>),
     Freed(Box<Event<FreedNumbers, ObjectKey>>),
+    /// The ports of the bridge to the outside, once there is one.
+    Bridge(Option<BridgePorts>),
     /// The time, in milliseconds since the role began.
     Tick(u64),
 }
@@ -100,6 +102,7 @@ impl Knowledge {
                 Effect { changes, became_ready: false }
             }
             Input::Tick(now_ms) => Effect { changes: self.zone.tick(now_ms), became_ready: false },
+            Input::Bridge(ports) => Effect { changes: self.zone.set_bridge(ports), became_ready: false },
             Input::Connect(event) => Effect { changes: self.connect(*event), became_ready: false },
             Input::Namespace(event) => {
                 self.take(Kind::Namespaces, event, Zone::apply_namespace, Zone::delete_namespace)

@@ -37,11 +37,11 @@ pub use connect::{ConnectInfo, Place};
 pub use connects::{ConnectReport, Connecting, Membership};
 pub use knowledge::{Effect, Input, Knowledge};
 pub use network::{Active, Leg};
-pub use node::{Fact, Gateway, NodeInfo, Recorded};
+pub use node::{BridgePorts, Fact, Gateway, NodeInfo, Recorded};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
 pub use problem::{Problem, Reason, Subject};
 pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
-pub use services::Serving;
+pub use services::{Claimed, Serving};
 pub use usage::{Render, Use};
 
 use self::behind::Behind;
@@ -68,21 +68,12 @@ pub struct ZoneConfig {
     pub render: Render,
     /// Services of the default network that pods of every network reach, such as the API server's and the name
     /// server's.
-    pub default_services: Vec<DefaultService>,
+    pub default_services: Vec<ObjectKey>,
     /// Whether ClusterNetworkConnects are watched.
     pub connects: bool,
     /// Whether tunnels to other nodes are encrypted.
     #[serde(default)]
     pub ipsec: bool,
-}
-
-/// A service of the default network that pods of every network reach.
-#[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-pub struct DefaultService {
-    /// Its namespace and name.
-    pub key: ObjectKey,
-    /// Its address.
-    pub address: IpAddr,
 }
 
 impl ZoneConfig {
@@ -149,6 +140,7 @@ pub struct Zone {
     config: ZoneConfig,
     default: NetworkName,
     nodes: Nodes,
+    bridge: Option<BridgePorts>,
     /// Nodes that nobody listens to until they have cleared freed numbers.
     away: BTreeSet<NodeName>,
     /// Namespaces whose pods must have a primary network of their own.
@@ -175,6 +167,7 @@ impl Zone {
             config,
             default: NetworkName::default_network(),
             nodes,
+            bridge: None,
             away: BTreeSet::new(),
             demanding: BTreeSet::new(),
             nads: Nads::default(),
@@ -248,6 +241,11 @@ impl Zone {
             Some(node) => node.gateway.as_ref().map(Option::as_ref).map_err(Clone::clone),
             None => Ok(None),
         }
+    }
+
+    /// The ports of the bridge to the outside, as far as there is one.
+    pub fn bridge(&self) -> Option<&BridgePorts> {
+        self.bridge.as_ref()
     }
 
     /// Another node; nothing while it has no id or no chassis, or is this one.

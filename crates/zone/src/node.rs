@@ -6,8 +6,9 @@
 use std::net::IpAddr;
 
 use causeway_api::annotations::{Annotation, ChassisId, GatewayConfig, GatewayMode, Layer2TopologyVersion};
-use causeway_types::{Mac, NodeId, NodeName};
+use causeway_types::{Family, Mac, NodeId, NodeName};
 use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
 
 use causeway_record as record;
 
@@ -65,6 +66,24 @@ pub struct Gateway {
     pub node_ports: bool,
     /// VLAN of the uplink, if it is tagged.
     pub vlan: Option<u16>,
+}
+
+impl Gateway {
+    /// The node's own address of a family: what leaves the node has it as its source.
+    pub fn address(&self, family: Family) -> Option<IpAddr> {
+        self.addresses.iter().map(IpNet::addr).find(|address| Family::of(address) == family)
+    }
+}
+
+/// The ports of the bridge to the outside, by the numbers that flows know them by.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct BridgePorts {
+    /// The bridge.
+    pub bridge: String,
+    /// The port towards OVN, once it is there.
+    pub patch: Option<u32>,
+    /// The port of the card, if the bridge has one.
+    pub uplink: Option<u32>,
 }
 
 impl NodeInfo {

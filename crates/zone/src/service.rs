@@ -12,12 +12,22 @@ use causeway_record as record;
 /// A service that has addresses of its own.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ServiceInfo {
+    /// When it was created, in seconds since 1970.
+    pub created: i64,
     /// Its addresses, one of each family at most.
     pub addresses: Box<[IpAddr]>,
     /// Its ports.
     pub ports: Box<[ServicePort]>,
     /// Whether only endpoints on the client's own node serve.
     pub local: bool,
+    /// Addresses outside of the cluster that its owner says to lead to it.
+    pub external_ips: Box<[IpAddr]>,
+    /// Addresses of its load balancer, which owners do not choose.
+    pub ingress_ips: Box<[IpAddr]>,
+    /// Whether clients outside are served on the node that they came to, and by their own address.
+    pub external_local: bool,
+    /// Where each node says whether it has endpoints of its own.
+    pub health_port: Option<u16>,
     /// Whether endpoints serve before they are ready.
     pub publish_not_ready: bool,
     /// For how many seconds a client stays with its endpoint, if it does.
@@ -68,9 +78,14 @@ impl SliceInfo {
 /// What is kept of a service; nothing of one without an address.
 pub(super) fn read(service: &record::Service) -> Option<ServiceInfo> {
     (!service.cluster_ips.is_empty()).then(|| ServiceInfo {
+        created: service.created,
         addresses: service.cluster_ips.clone().into(),
         ports: service.ports.clone().into(),
         local: service.local,
+        external_ips: service.external_ips.clone().into(),
+        ingress_ips: service.ingress_ips.clone().into(),
+        external_local: service.external_local,
+        health_port: service.health_port,
         publish_not_ready: service.publish_not_ready,
         affinity: service.affinity,
     })

@@ -4,6 +4,7 @@
 //! none.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -23,6 +24,15 @@ pub enum Serving {
     No,
     /// That cannot be told: what is there stays.
     Uncertain(String),
+}
+
+/// Who says that an address outside leads to a service. The stronger word comes first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Claimed {
+    /// Whoever gives out addresses of load balancers.
+    Given,
+    /// The service's owner.
+    Own,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +78,15 @@ impl Services {
     pub(super) fn having(&self, is: impl Fn(&EndpointInfo) -> bool) -> Vec<ObjectKey> {
         let has = |entry: &Entry| entry.slices.values().any(|slice| slice.endpoints.iter().any(&is));
         self.entries.iter().filter(|(_, entry)| has(entry)).filter_map(|(key, _)| object(key)).collect()
+    }
+
+    /// All services that say to be reached at one of these addresses from outside.
+    pub(super) fn claiming(&self, addresses: &[IpAddr]) -> Vec<ObjectKey> {
+        let claims = |info: &ServiceInfo| {
+            info.external_ips.iter().chain(&info.ingress_ips).any(|address| addresses.contains(address))
+        };
+        let found = self.entries.iter().filter(|(_, entry)| entry.service.as_ref().is_some_and(claims));
+        found.filter_map(|(key, _)| object(key)).collect()
     }
 
     /// Changes an entry, which is made for it and goes if nothing is left in it.
@@ -148,6 +167,33 @@ impl Zone {
     /// A service that has an address.
     pub fn service(&self, key: &ObjectKey) -> Option<&ServiceInfo> {
         self.services.get(key)?.service.as_ref()
+    }
+
+    /// Whether pods of every network reach a service of the default network.
+    pub fn is_default_service(&self, key: &ObjectKey) -> bool {
+        self.config.default_services.contains(key)
+            && self.serving(&key.namespace, &self.default) == Serving::Yes
+    }
+
+    /// The addresses of services that pods of every network reach.
+    pub fn default_service_addresses(&self) -> BTreeSet<IpAddr> {
+        let keys = self.config.default_services.iter().filter(|key| self.is_default_service(key));
+        keys.filter_map(|key| self.service(key))
+            .flat_map(|service| service.addresses.iter().copied())
+            .collect()
+    }
+
+    /// The addresses outside of the cluster that lead to a service. Whoever writes them must not take what the cluster uses: nodes'
+    /// addresses, pods', services', and those that nobody routes.
+    pub fn outer_addresses<'a>(
+        &'a self,
+        service: &'a ServiceInfo,
+    ) -> impl Iterator<Item = (Claimed, IpAddr)> + 'a {
+        let given = service.ingress_ips.iter().map(|address| (Claimed::Given, *address));
+        let own = service.external_ips.iter().filter(|address| !service.ingress_ips.contains(address));
+        let all = given.chain(own.map(|address| (Claimed::Own, *address)));
+        let free = |address| !self.config.cluster.is_internal(address) && self.nodes.at(address).is_none();
+        all.filter(move |(_, address)| free(*address))
     }
 
     /// The endpoints of a service on a network, in parts.

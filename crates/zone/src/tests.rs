@@ -407,3 +407,15 @@ fn a_use_of_one_is_a_use_of_all_that_are_connected() {
     zone.delete_connect(&"road".parse().unwrap());
     assert_eq!(zone.use_here(&network("cluster_udn_green")), Use::Unused);
 }
+
+#[test]
+fn the_ports_of_the_bridge() {
+    let mut zone = zone();
+    let ports = |patch| Some(BridgePorts { bridge: "br-ex".into(), patch, uplink: Some(1) });
+    assert_eq!(zone.set_bridge(ports(None)), Change::Bridge.into());
+    assert_eq!(zone.set_bridge(ports(Some(2))), Change::Bridge.into());
+    assert!(zone.set_bridge(ports(Some(2))).is_empty());
+    assert_eq!(zone.bridge(), ports(Some(2)).as_ref());
+    assert_eq!(zone.set_bridge(None), Change::Bridge.into());
+    assert!(!Change::Bridge.concerns_connections());
+}

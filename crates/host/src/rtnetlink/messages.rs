@@ -3,13 +3,16 @@
 use crate::messages::{family, named, plain};
 use causeway_types::host::{LinkKind, Neighbour, Route, Rule, Selector, Target};
 use causeway_types::{Cidr, Family, Mac};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressProtocol};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, InfoVrf, LinkAttribute, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
-use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -47,6 +50,12 @@ fn small(table: u32) -> u8 {
     u8::try_from(table).unwrap_or(0)
 }
 
+/// The protocol says whose an address is. Kernels before 5.18 ignore it.
+pub(super) fn with_protocol(mut message: AddressMessage, protocol: u8) -> AddressMessage {
+    message.attributes.push(AddressAttribute::Protocol(AddressProtocol::from(protocol)));
+    message
+}
+
 pub(super) fn route(route: &Route, device: Option<u32>, protocol: u8) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = family_of(route.dest.family());
@@ -70,7 +79,16 @@ pub(super) fn route(route: &Route, device: Option<u32>, protocol: u8) -> RouteMe
     }
     message.attributes.extend(device.map(RouteAttribute::Oif));
     message.attributes.extend(via.map(|via| RouteAttribute::Gateway(via.into())));
+    message.attributes.extend(route.source.map(|source| RouteAttribute::PrefSource(source.into())));
+    message.attributes.extend(route.mtu.map(|mtu| RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)])));
     message
+}
+
+fn mtu_of(metrics: &[RouteMetric]) -> Option<u32> {
+    metrics.iter().find_map(|metric| match metric {
+        RouteMetric::Mtu(mtu) => Some(*mtu),
+        _ => None,
+    })
 }
 
 /// A route with the number of its device.
@@ -86,6 +104,7 @@ pub(super) fn seen_route(message: &RouteNetlinkMessage, protocol: u8) -> Option<
         return None;
     }
     let (mut table, mut metric, mut via, mut device) = (u32::from(seen.header.table), 0, None, None);
+    let (mut source, mut mtu) = (None, None);
     let mut dest: IpAddr = match seen.header.address_family {
         AddressFamily::Inet => Ipv4Addr::UNSPECIFIED.into(),
         _ => Ipv6Addr::UNSPECIFIED.into(),
@@ -97,6 +116,8 @@ pub(super) fn seen_route(message: &RouteNetlinkMessage, protocol: u8) -> Option<
             RouteAttribute::Oif(index) => device = Some(*index),
             RouteAttribute::Gateway(address) => via = plain(address),
             RouteAttribute::Destination(address) => dest = plain(address)?,
+            RouteAttribute::PrefSource(address) => source = plain(address),
+            RouteAttribute::Metrics(metrics) => mtu = mtu_of(metrics),
             _ => {}
         }
     }
@@ -107,7 +128,7 @@ pub(super) fn seen_route(message: &RouteNetlinkMessage, protocol: u8) -> Option<
         _ => return None,
     };
     let dest = Cidr::around(dest, seen.header.destination_prefix_length).ok()?;
-    Some(SeenRoute { route: Route { table, dest, metric, target }, device })
+    Some(SeenRoute { route: Route { table, dest, metric, target, source, mtu }, device })
 }
 
 pub(super) fn rule(rule: &Rule, protocol: u8) -> RuleMessage {

@@ -1,7 +1,7 @@
 //! The kernel as an output: namespaces, links, settings, addresses, routes in any table, rules, neighbours.
 //!
-//! What is ours carries a mark: links an alias, routes, rules and neighbours the number of a protocol, addresses the
-//! mark of their link. Settings, states and namespaces cannot be marked: they are made so and never taken back.
+//! What is ours carries a mark: links an alias, routes, rules, neighbours and addresses the number of a protocol,
+//! addresses the mark of their link too. Settings, states and namespaces cannot be marked: they are made so and never taken back.
 
 mod messages;
 mod read;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub struct Mark {
     /// The beginning of the aliases of links.
     pub name: &'static str,
-    /// The protocol of routes, rules and neighbours. The kernel keeps the numbers from 5 on for whoever wants one.
+    /// The protocol of routes, rules, neighbours and addresses. The kernel keeps the numbers from 5 on for whoever wants one.
     pub protocol: u8,
 }
 

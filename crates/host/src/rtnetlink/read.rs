@@ -113,16 +113,18 @@ impl KernelOutput {
         alias.map(|(_, owner)| owner).or_else(|| planned.map(|planned| planned.owner.clone()))
     }
 
-    /// All addresses of our links are ours; of other links those that are wanted are looked at.
+    /// All addresses of our links are ours; of other links those that carry our mark, and those that are wanted are looked
+    /// at.
     fn read_addresses(&mut self, reading: &mut Reading<'_>) -> Result<()> {
         let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         let answers = self.dump("addresses", all)?;
-        for (index, net, local) in answers.iter().filter_map(seen_address) {
-            let Some(device) = reading.name(index) else { continue };
-            let owner = self.owner_of(&device, reading).filter(|_| !local);
-            let item = Item::Address(Address { device, net });
+        for seen in answers.iter().filter_map(seen_address) {
+            let Some(device) = reading.name(seen.index) else { continue };
+            let owner = self.owner_of(&device, reading).filter(|_| !seen.local);
+            let item = Item::Address(Address { device, net: seen.net });
             match owner {
                 Some(owner) => reading.add(item, Whose::Owner(owner)),
+                None if seen.protocol == self.mark.protocol => reading.add(item, Whose::Ours),
                 None if reading.wanted.contains_key(&item.key()) => reading.add(item, Whose::Unmarked),
                 None => {}
             }

@@ -15,7 +15,7 @@ pub(super) const OWNER_VALUE: &str = "causeway-host";
 /// The controller says so when packets can flow.
 const INSTALLED: &str = "ovn-installed";
 
-const SWITCH: &str = "Open_vSwitch";
+pub(super) const SWITCH: &str = "Open_vSwitch";
 
 /// What the node's Open vSwitch says of itself. Only read: whoever installs the node sets it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -32,7 +32,7 @@ pub(super) fn monitored() -> Vec<MonitorTable> {
     vec![
         MonitorTable { columns: columns(&["external_ids"]), ..MonitorTable::whole(SWITCH) },
         MonitorTable {
-            columns: columns(&["name", "ports"]),
+            columns: columns(&["name", "ports", "external_ids"]),
             backrefs: columns(&["ports"]),
             ..MonitorTable::whole(BRIDGE)
         },
@@ -132,10 +132,23 @@ impl<'a> Switch<'a> {
         self.replica.row(self.bridges, bridge).and_then(|row| text(row, "name")).map(|name| name.to_string())
     }
 
+    pub(super) fn bridge_rows(&self) -> impl Iterator<Item = RowRef<'a>> + use<'a> {
+        self.replica.rows(self.bridges)
+    }
+
+    /// A row of a table by its name.
+    pub(super) fn row(&self, table: &str, uuid: Uuid) -> Option<RowRef<'a>> {
+        self.replica.row(self.replica.table(table)?, uuid)
+    }
+
+    /// The row of the switch itself.
+    pub(super) fn own(&self) -> Option<RowRef<'a>> {
+        self.replica.table(SWITCH).and_then(|table| self.replica.rows(table).next())
+    }
+
     /// What the switch says of itself.
     pub(super) fn facts(&self) -> SwitchFacts {
-        let table = self.replica.table(SWITCH);
-        let row = table.and_then(|table| self.replica.rows(table).next());
+        let row = self.own();
         let said = |key: &str| row.and_then(|row| id(row, key));
         let addresses = said("ovn-encap-ip").unwrap_or_default();
         SwitchFacts {

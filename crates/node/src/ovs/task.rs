@@ -1,5 +1,6 @@
 //! The task that owns the connection, and the handle by which others ask it.
 
+use super::bridges::{Bridges, Mapping};
 use super::error::Error;
 use super::internal::{PortProblem, ensure_internal, wanted};
 use super::look::{Milestone, PodPortSeen, Switch, SwitchFacts, monitored, text};
@@ -62,6 +63,8 @@ pub struct Ovs {
     asks: mpsc::Sender<Ask>,
     ready: watch::Receiver<Result<(), String>>,
     facts: watch::Receiver<SwitchFacts>,
+    bridges: watch::Receiver<Option<Bridges>>,
+    mapping: watch::Sender<Option<Mapping>>,
 }
 
 impl Ovs {
@@ -71,6 +74,8 @@ impl Ovs {
         let (ready, is_ready) =
             watch::channel(Err("the Open vSwitch database has not answered yet".to_owned()));
         let (facts, is_facts) = watch::channel(SwitchFacts::default());
+        let (bridges, are_bridges) = watch::channel(None);
+        let (mapping, is_mapping) = watch::channel(None);
         let mut session = SessionConfig::new(DATABASE);
         session.tables = monitored();
         let client =
@@ -84,9 +89,11 @@ impl Ovs {
             waiting: BTreeMap::new(),
             ready,
             facts,
+            bridges,
+            outside: Outside { wanted: is_mapping, sent: None, refused: None },
         };
         tasks.start("Open vSwitch", task.run());
-        Ovs { asks, ready: is_ready, facts: is_facts }
+        Ovs { asks, ready: is_ready, facts: is_facts, bridges: are_bridges, mapping }
     }
 
     /// Whether ports can be made; if not, why.
@@ -118,6 +125,21 @@ impl Ovs {
     /// What the switch says of itself, now and whenever that changes. Empty until the database has answered.
     pub fn facts(&self) -> watch::Receiver<SwitchFacts> {
         self.facts.clone()
+    }
+
+    /// The bridges but for the integration bridge, now and whenever something about them changes. None until the database
+    /// has answered.
+    pub fn bridges(&self) -> watch::Receiver<Option<Bridges>> {
+        self.bridges.clone()
+    }
+
+    /// From now on OVN knows which bridge leads to a physical network, whoever else changes it.
+    pub fn map(&self, mapping: Mapping) {
+        self.mapping.send_if_modified(|known| {
+            let differs = known.as_ref() != Some(&mapping);
+            *known = Some(mapping);
+            differs
+        });
     }
 
     /// Makes the node's internal ports those of the plan, and waits a while until their devices are there.
@@ -197,6 +219,16 @@ struct Task {
     waiting: BTreeMap<Str, Vec<Waiter>>,
     ready: watch::Sender<Result<(), String>>,
     facts: watch::Sender<SwitchFacts>,
+    bridges: watch::Sender<Option<Bridges>>,
+    outside: Outside,
+}
+
+/// Which bridge leads outside, as far as OVN is told.
+struct Outside {
+    wanted: watch::Receiver<Option<Mapping>>,
+    sent: Option<RequestId>,
+    /// The database did not want it; it is asked again when something about the switch changes.
+    refused: Option<Mapping>,
 }
 
 impl Task {
@@ -208,6 +240,7 @@ impl Task {
                     None => return "nobody asks any more".into(),
                 },
                 event = self.client.next() => self.on_event(event),
+                Ok(()) = self.outside.wanted.changed() => {}
             }
             while let Some(event) = self.client.poll_event() {
                 self.on_event(event);
@@ -230,7 +263,30 @@ impl Task {
                 self.begin(ask, attempts);
             }
         }
+        self.tell_ovn();
         self.client.flush();
+    }
+
+    /// One request at a time; what comes of it is seen in the replica.
+    fn tell_ovn(&mut self) {
+        let wanted = self.outside.wanted.borrow_and_update().clone();
+        let open = wanted.filter(|wanted| self.outside.refused.as_ref() != Some(wanted));
+        let Some(wanted) = open.filter(|_| self.outside.sent.is_none()) else { return };
+        let transaction = Switch::of(self.client.replica()).and_then(|switch| switch.mapping(&wanted));
+        if let Some(transaction) = transaction
+            && let Ok(id) = self.client.session().transact(&transaction)
+        {
+            info!(network = wanted.network, bridge = wanted.bridge, "telling OVN which bridge leads outside");
+            self.outside.sent = Some(id);
+        }
+    }
+
+    fn told_ovn(&mut self, outcome: &TransactOutcome) {
+        self.outside.sent = None;
+        if let TransactOutcome::Failed(error) = outcome {
+            warn!(%error, "the Open vSwitch database does not say which bridge leads outside");
+            self.outside.refused = self.outside.wanted.borrow().clone();
+        }
     }
 
     fn begin(&mut self, mut ask: Ask, attempts: u8) {
@@ -296,10 +352,13 @@ impl Task {
                 let names: Vec<Str> = self.waiting.keys().cloned().collect();
                 names.iter().for_each(|name| self.look_again(name));
                 self.tell_state();
+                self.tell_bridges();
             }
             ClientEvent::Session(Event::Changed(changes)) => self.changed(&changes),
             ClientEvent::Session(Event::Transacted(id, outcome)) => {
-                if let Some(sent) = self.sent.remove(&id) {
+                if self.outside.sent == Some(id) {
+                    self.told_ovn(&outcome);
+                } else if let Some(sent) = self.sent.remove(&id) {
                     self.transacted(sent, outcome);
                 }
             }
@@ -314,8 +373,21 @@ impl Task {
         let names: Vec<Str> = interfaces.into_iter().filter_map(|change| self.name_of(change)).collect();
         names.iter().for_each(|name| self.look_again(name));
         if !others.is_empty() {
+            self.outside.refused = None;
             self.tell_state();
         }
+        self.tell_bridges();
+    }
+
+    fn tell_bridges(&mut self) {
+        let Some(switch) = Switch::of(self.client.replica()) else { return };
+        let now = Some(switch.bridges(&self.bridge));
+        self.bridges.send_if_modified(|known| {
+            *known != now && {
+                *known = now;
+                true
+            }
+        });
     }
 
     fn name_of(&self, change: &Change) -> Option<Str> {

@@ -6,15 +6,29 @@ use std::time::Duration;
 
 use anyhow::bail;
 use causeway_ovsdb_client::{Remote, TlsFiles};
+use causeway_record::ObjectKey;
 use causeway_runtime::{ClusterFlags, read_time};
 use causeway_types::NodeName;
 use causeway_zone::Render;
+
+use super::gateway_flags::GatewayFlags;
 
 /// Flags of the node role
 #[derive(Clone, Debug, clap::Args)]
 pub struct NodeFlags {
     #[command(flatten)]
     pub(super) cluster: ClusterFlags,
+    /// Services of the default network that pods of every network reach
+    #[arg(
+        long,
+        env = "CAUSEWAY_UDN_ALLOWED_DEFAULT_SERVICES",
+        value_name = "NAMESPACE/NAME",
+        value_delimiter = ',',
+        default_value = "default/kubernetes,kube-system/kube-dns"
+    )]
+    pub(super) udn_allowed_default_services: Vec<ObjectKey>,
+    #[command(flatten)]
+    pub(super) gateway: GatewayFlags,
     /// The node that this is
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub(super) node_name: NodeName,

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use causeway_host::{Applied, Host, Kernel, Mark, Problem, Programs, follow_kernel};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::underlay::Underlay;
+use super::held::Held;
 use crate::ovs::Ovs;
 
 /// The kernel tells of changes; what it does not tell of is seen after so long.
@@ -28,32 +28,34 @@ const RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// The kernel's part of a plan does not wait longer than this for Open vSwitch.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Flows of ours are counted so often: nobody tells if somebody else takes one away.
+const COUNT: Duration = Duration::from_secs(5);
 
 /// How the host is, and what is planned of it.
 pub(super) struct HostTask {
     plan: watch::Sender<Option<HostPlan>>,
     state: watch::Receiver<Result<(), String>>,
-    underlay: watch::Receiver<Underlay>,
     writes: Arc<AtomicU64>,
 }
 
 impl HostTask {
     /// Starts the task, which the role cannot do without. It does nothing before the first plan.
-    pub(super) fn start(tasks: &mut Tasks, ovs: Ovs, kernel: Kernel, vswitch: &Remote) -> HostTask {
+    pub(super) fn start(
+        tasks: &mut Tasks,
+        ovs: Ovs,
+        kernel: Kernel,
+        programs: Programs,
+        events: watch::Receiver<u64>,
+    ) -> HostTask {
         let (plan, plans) = watch::channel(None);
         let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
-        let (seen, underlay) = watch::channel(Underlay::default());
         let writes = Arc::new(AtomicU64::new(0));
-        // The switch has the sockets of its bridges beside that of its database.
-        let folder = match vswitch {
-            Remote::Unix(path) => path.parent().map(PathBuf::from),
-            Remote::Tcp(..) | Remote::Ssl(..) => None,
-        };
-        let programs = Arc::new(Mutex::new(Programs::new(folder, INTEGRATION_BRIDGE)));
+        let programs = Arc::new(Mutex::new(programs));
         let problems = Vec::new();
-        let work = Work { ovs, kernel, programs, said, seen, writes: Arc::clone(&writes), problems };
-        tasks.start("host", work.run(plans));
-        HostTask { plan, state, underlay, writes }
+        let held = Held::new();
+        let work = Work { ovs, kernel, programs, held, said, writes: Arc::clone(&writes), problems };
+        tasks.start("host", work.run(plans, events));
+        HostTask { plan, state, writes }
     }
 
     /// What shall be.
@@ -67,18 +69,9 @@ impl HostTask {
 
     /// Returns when the host is in another state than before.
     pub(super) async fn changed(&mut self) {
-        let ended = tokio::select! {
-            changed = self.state.changed() => changed.is_err(),
-            changed = self.underlay.changed() => changed.is_err(),
-        };
-        if ended {
+        if self.state.changed().await.is_err() {
             std::future::pending().await
         }
-    }
-
-    /// What the node's own devices say.
-    pub(super) fn underlay(&self) -> Underlay {
-        self.underlay.borrow().clone()
     }
 
     /// Whether the node itself is as planned; what only concerns one network of a user is not asked here.
@@ -104,20 +97,26 @@ struct Work {
     kernel: Kernel,
     programs: Arc<Mutex<Programs>>,
     said: watch::Sender<Result<(), String>>,
-    seen: watch::Sender<Underlay>,
+    /// To the bridges on which flows are planned.
+    held: Held,
     writes: Arc<AtomicU64>,
     /// What was said last, so that it is said once.
     problems: Vec<Trouble>,
 }
 
 impl Work {
-    async fn run(mut self, mut plans: watch::Receiver<Option<HostPlan>>) -> String {
-        let (mut events, mut ready) = (kernel_events(), self.ovs.readiness());
+    async fn run(
+        mut self,
+        mut plans: watch::Receiver<Option<HostPlan>>,
+        mut events: watch::Receiver<u64>,
+    ) -> String {
+        let (mut ready, mut switches) = (self.ovs.readiness(), self.held.events());
         let mut retry = RETRY;
         loop {
             let plan = plans.borrow_and_update().clone();
             events.borrow_and_update();
             ready.borrow_and_update();
+            switches.borrow_and_update();
             let mut pause = REPAIR;
             if let Some(plan) = plan {
                 let problems = self.apply(&plan).await;
@@ -128,12 +127,13 @@ impl Work {
                     retry = LONGEST_RETRY.min(retry * 2);
                 }
                 self.tell(&plan, problems);
-                self.look_at_underlay().await;
             }
             tokio::select! {
                 changed = plans.changed() => if changed.is_err() { return "nobody plans any more".into() },
                 Ok(()) = events.changed() => sleep(SETTLE).await,
                 Ok(()) = ready.changed() => {}
+                Ok(()) = switches.changed() => {}
+                () = self.flows_have_changed() => {}
                 () = sleep(pause) => {}
             }
         }
@@ -141,7 +141,8 @@ impl Work {
 
     /// Ports first: they make the devices that the kernel's part is about. A port that cannot be made holds back only
     /// what hangs on it.
-    async fn apply(&self, plan: &HostPlan) -> Vec<Trouble> {
+    async fn apply(&mut self, plan: &HostPlan) -> Vec<Trouble> {
+        self.held.only(&lock(&self.programs).sockets(plan));
         let mut problems = self.apply_ports(plan).await;
         let (kernel, programs, plan) = (self.kernel, Arc::clone(&self.programs), plan.clone());
         let applied = tokio::task::spawn_blocking(move || apply(kernel, &programs, &plan)).await;
@@ -164,16 +165,16 @@ impl Work {
         problems
     }
 
-    /// What the node's own devices say. What cannot be read changes nothing.
-    async fn look_at_underlay(&self) {
-        let (kernel, ends) = (self.kernel, self.ovs.facts().borrow().encap_ips.clone());
-        let own = match tokio::task::spawn_blocking(move || kernel.own_addresses()).await {
-            Ok(Ok(own)) => own,
-            Ok(Err(error)) => return warn!(%error, "the node's own addresses are not known"),
-            Err(error) => return warn!(%error, "the node's own addresses are not known"),
-        };
-        let now = Underlay::of(&own, &ends);
-        self.seen.send_if_modified(|known| std::mem::replace(known, now.clone()) != now);
+    /// Returns when flows of ours are gone, or more than there should be.
+    async fn flows_have_changed(&self) {
+        loop {
+            sleep(COUNT).await;
+            let programs = Arc::clone(&self.programs);
+            let look = tokio::task::spawn_blocking(move || lock(&programs).have_changed());
+            if look.await.unwrap_or(true) {
+                return;
+            }
+        }
     }
 
     async fn apply_ports(&self, plan: &HostPlan) -> Vec<Trouble> {
@@ -203,10 +204,14 @@ impl Work {
     }
 }
 
+fn lock(programs: &Mutex<Programs>) -> MutexGuard<'_, Programs> {
+    programs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What blocks: the kernel, then what stands on its links.
 fn apply(kernel: Kernel, programs: &Mutex<Programs>, plan: &HostPlan) -> Applied {
     let mut applied = kernel.apply_host(plan);
-    let more = programs.lock().unwrap_or_else(PoisonError::into_inner).apply(plan);
+    let more = lock(programs).apply(plan);
     applied.writes += more.writes;
     applied.problems.extend(more.problems);
     applied
@@ -224,8 +229,17 @@ fn health(plan: &HostPlan, problems: &[Trouble], was_well: bool) -> Result<(), S
     problems.iter().find(|problem| is_nodes(&problem.owner)).map_or(Ok(()), |p| Err(p.text.clone()))
 }
 
+/// The programs for a switch, which has the sockets of its bridges beside that of its database.
+pub(super) fn programs(vswitch: &Remote) -> Programs {
+    let folder = match vswitch {
+        Remote::Unix(path) => path.parent().map(PathBuf::from),
+        Remote::Tcp(..) | Remote::Ssl(..) => None,
+    };
+    Programs::new(folder, INTEGRATION_BRIDGE)
+}
+
 /// Changes with every event of the kernel. Where the kernel does not tell, only the slow look remains.
-fn kernel_events() -> watch::Receiver<u64> {
+pub(super) fn kernel_events() -> watch::Receiver<u64> {
     let (sender, receiver) = watch::channel(0);
     let tell = move || {
         sender.send_modify(|count| *count += 1);

@@ -15,6 +15,11 @@ struct Labels {
     what: &'static str,
 }
 
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct State {
+    state: &'static str,
+}
+
 /// The role's numbers.
 #[derive(Clone, Default)]
 pub(super) struct Metrics {
@@ -23,6 +28,7 @@ pub(super) struct Metrics {
     pods: Gauge,
     problems: Gauge,
     host_writes: Counter,
+    gateway: Family<State, Gauge>,
 }
 
 impl Metrics {
@@ -44,6 +50,11 @@ impl Metrics {
             "causeway_host_writes",
             "Changes of the host since the start",
             metrics.host_writes.clone(),
+        );
+        registry.register(
+            "causeway_gateway",
+            "How traffic leaves the node, or why it does not; always 1",
+            metrics.gateway.clone(),
         );
         metrics
     }
@@ -69,6 +80,12 @@ impl Metrics {
         self.networks.set(networks as i64);
         self.pods.set(pods as i64);
         self.problems.set(problems as i64);
+    }
+
+    /// Only the state that is.
+    pub(super) fn gateway(&self, state: &'static str) {
+        self.gateway.clear();
+        self.gateway.get_or_create(&State { state }).set(1);
     }
 
     pub(super) fn host(&self, writes: u64) {

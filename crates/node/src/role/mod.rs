@@ -5,7 +5,8 @@
 //!                    ├─► Southbound ─► applier ─► southbound database
 //!                    ├─► HostPlan   ─► host task ─► kernel, Open vSwitch ports
 //!                    ├─► CNI server: pods, networks
-//!                    └─► own Node's annotations, ZoneReport
+//!   kernel, switch ─►├─► own Node's annotations, ZoneReport
+//!                    └─► (ports of the bridge to the outside) ─► Zone
 //! ```
 //! Nothing is written anywhere before every watched kind has listed once. A watch that breaks later keeps what is
 //! known: old is better than half.
@@ -13,8 +14,16 @@
 mod annotations;
 mod flags;
 mod freed;
+mod gateway;
+mod gateway_flags;
+mod held;
 mod host;
+mod local_endpoints;
+mod messages;
 mod metrics;
+#[cfg(test)]
+mod on_a_switch;
+mod outside;
 mod rendered;
 mod report;
 mod run;

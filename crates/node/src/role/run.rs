@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use causeway_api::crd::ZoneReportSpec;
-use causeway_api::install::FREED_NUMBERS;
 use causeway_host::Kernel;
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
@@ -15,32 +14,30 @@ use causeway_ovsdb_client::{Remote, TlsFiles};
 use causeway_plan::Dirty;
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_record::recording::Header;
-use causeway_record::{
-    Action, Connect, Ended, EndpointSlice, Event, FreedNumbers, Kind, Nad, Namespace, Node, Outcome,
-    OwnReport, Part, Pod, Priority, Request, Service, Target,
-};
-use causeway_runtime::watch::{Lists, Selection, Watches};
+use causeway_record::{Action, Ended, Event, Kind, Outcome, OwnReport, Part, Priority, Request, Target};
+use causeway_runtime::watch::Watches;
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Permit, Recording, Tasks, describe, serve};
 use causeway_types::host::{Item, Key};
 use causeway_types::{Cidr, Mac, NetworkId, NodeName, management_port_device};
 use causeway_zone::{Change, Changes, Input, Knowledge, ZoneConfig};
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client};
 use prometheus_client::registry::Registry;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::annotations;
 use super::flags::NodeFlags;
-use super::host::HostTask;
+use super::host::{HostTask, kernel_events, programs};
+use super::local_endpoints::LocalEndpointPorts;
+use super::messages::{Message, start_watches};
 use super::metrics::Metrics;
+use super::outside::Outside;
 use super::rendered::{Ports, Rendered};
 use super::report;
 use super::silence::{Component, Signs, Silence};
 use super::wiring::Wiring;
-use crate::ovs::{Ovs, OvsConfig, SwitchFacts};
+use crate::ovs::{Ovs, OvsConfig};
 use crate::{Applier, ApplierConfig};
 use looking::Pulse;
 
@@ -59,15 +56,6 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 /// A look that is due and cannot be done yet is not tried in a busy loop.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(20);
-
-/// What reaches the task.
-#[allow(clippy::large_enum_variant, reason = "few wait at once, and each is taken apart at once")]
-enum Message {
-    Input(Input),
-    Written(Outcome),
-    /// What this node's report says, by whosever hand.
-    Reported(Event<OwnReport, NodeName>),
-}
 
 /// Runs the role until it is told to end.
 ///
@@ -107,28 +95,6 @@ async fn told_to_end() {
     }
 }
 
-fn start_watches(client: &Client, mut watches: Watches<'_, Message>, flags: &NodeFlags) {
-    let all = || Selection { lists: Lists::Streamed, ..Selection::default() };
-    watches.everywhere::<Node>(client, all(), |event| Message::Input(Input::Node(event)));
-    watches.everywhere::<Namespace>(client, all(), |event| Message::Input(Input::Namespace(event)));
-    watches.everywhere::<Nad>(client, all(), |event| Message::Input(Input::Nad(event)));
-    watches.everywhere::<Service>(client, all(), |event| Message::Input(Input::Service(Box::new(event))));
-    watches.everywhere::<EndpointSlice>(client, all(), |event| Message::Input(Input::EndpointSlice(event)));
-    watches.everywhere::<Pod>(client, all(), |event| Message::Input(Input::Pod(event)));
-    if flags.enable_network_connect {
-        let optional = Selection { optional: true, ..all() };
-        watches
-            .everywhere::<Connect>(client, optional, |event| Message::Input(Input::Connect(Box::new(event))));
-    }
-    let own =
-        Selection { fields: Some(format!("metadata.name={}", flags.node_name)), ..Selection::default() };
-    watches.everywhere::<OwnReport>(client, own, Message::Reported);
-    // The one record of freed numbers.
-    let freed = Selection { fields: Some(format!("metadata.name={FREED_NUMBERS}")), ..Selection::default() };
-    let api = Api::<ConfigMap>::namespaced(client.clone(), &flags.cluster.namespace);
-    watches.of::<FreedNumbers>(api, freed, |event| Message::Input(Input::Freed(Box::new(event))));
-}
-
 /// Connections are the only thing whose rendering somebody waits for; their groups of load balancers are part of them.
 const COUNTED: &[&str] = &["cnc", "Load_Balancer_Group"];
 
@@ -152,8 +118,9 @@ struct Task {
     northbound: Applier,
     southbound: Applier,
     host: HostTask,
+    local_endpoints: LocalEndpointPorts,
     wiring: Wiring,
-    switch: watch::Receiver<SwitchFacts>,
+    outside: Outside,
     writer: Writer,
     metrics: Metrics,
     health: Health,
@@ -211,12 +178,13 @@ impl Task {
         let masquerade = cluster.masquerade_subnets.clone();
         let remotes = vec![flags.vswitch.clone()];
         let switch = OvsConfig { remotes, tls: tls.clone(), bridge: INTEGRATION_BRIDGE.into() };
-        let ovs = Ovs::start(tasks, switch);
+        let (ovs, events) = (Ovs::start(tasks, switch), kernel_events());
         let config = ZoneConfig {
             pod_subnets: flags.cluster.cluster_subnets.clone(),
             render: flags.rendering(),
             connects: flags.enable_network_connect,
             ipsec: flags.enable_ipsec,
+            default_services: flags.udn_allowed_default_services.clone(),
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
         let header = Header::new(causeway_plan::replay::ROLE, &config);
@@ -226,8 +194,9 @@ impl Task {
             recording,
             northbound: applier(&NORTHBOUND, &flags.northbound, &tls, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
-            host: HostTask::start(tasks, ovs.clone(), Kernel, &flags.vswitch),
-            switch: ovs.facts(),
+            host: HostTask::start(tasks, ovs.clone(), Kernel, programs(&flags.vswitch), events.clone()),
+            outside: Outside::start(tasks, flags, ovs.clone(), events),
+            local_endpoints: LocalEndpointPorts::start(tasks),
             wiring: Wiring::start(tasks, flags, &health, ovs, registry)?,
             writer,
             metrics,
@@ -256,7 +225,7 @@ impl Task {
         loop {
             let ready = self.state.is_ready();
             let wake = self.wake();
-            let Task { state, northbound, southbound, host, switch, wiring, .. } = self;
+            let Task { state, northbound, southbound, host, outside, wiring, .. } = self;
             let (nb, sb) = (causeway_plan::northbound(&state.zone), causeway_plan::southbound(&state.zone));
             let (woken, message) = tokio::select! {
                 message = messages.recv() => match message {
@@ -267,7 +236,7 @@ impl Task {
                 () = southbound.turn(&sb), if ready => (Woken::Southbound, None),
                 () = host.changed() => (Woken::Event, None),
                 () = wiring.connected() => (Woken::Event, None),
-                Ok(()) = switch.changed() => (Woken::Event, None),
+                () = outside.changed() => (Woken::Event, None),
                 () = sleep_until(wake) => (Woken::Time, None),
             };
             self.stirred |= !matches!(woken, Woken::Time);
@@ -277,6 +246,7 @@ impl Task {
             for message in message.into_iter().chain(more) {
                 dirty.merge(self.take(message));
             }
+            dirty.merge(self.look_outside());
             self.follow(dirty);
         }
     }
@@ -306,6 +276,15 @@ impl Task {
             self.wiring.publish(&self.state.zone, changes);
         }
         Dirty::after(&self.state.zone, changes)
+    }
+
+    /// Which ports lead outside now.
+    fn look_outside(&mut self) -> Dirty {
+        let ports = self.outside.look(self.state.own.as_ref());
+        match self.state.zone.bridge() == ports.as_ref() {
+            true => Dirty::default(),
+            false => self.step(Input::Bridge(ports)),
+        }
     }
 
     fn step(&mut self, input: Input) -> Dirty {
@@ -391,7 +370,8 @@ impl Task {
         if health.is_ok() {
             self.wiring.announce();
         }
-        self.health.set(health);
+        // Without a gateway pods have their networks, and nothing beyond.
+        self.health.set(health.and_then(|()| self.outside.health()));
     }
 
     /// Hears who answers, asks where it is time to, and tells who has been silent for too long.
@@ -425,7 +405,7 @@ impl Task {
 
     /// How far a counted change has come.
     fn signs(&mut self) -> Signs {
-        let chassis = self.switch.borrow().chassis.clone();
+        let chassis = self.outside.switch().chassis;
         if self.chassis != chassis {
             self.southbound.ask(ANSWERS, chassis.as_deref());
             self.chassis = chassis;
@@ -460,13 +440,15 @@ impl Task {
             self.management = Some(port.mac);
         }
         self.host.plan(plan);
+        self.local_endpoints.set(causeway_plan::local_endpoints(&self.state.zone));
     }
 
     /// The node says of itself what others must know.
     fn annotate(&mut self) {
         let Some(own) = &self.state.own else { return };
-        let mut wanted = annotations::wanted(&self.switch.borrow(), &self.masquerade, self.management);
-        annotations::add_underlay(&mut wanted, &self.host.underlay());
+        let mut wanted = annotations::wanted(&self.outside.switch(), &self.masquerade, self.management);
+        annotations::add_underlay(&mut wanted, &self.outside.underlay());
+        self.outside.annotate(&mut wanted, own);
         let Some(patch) = annotations::patch(own, &wanted) else { return self.annotated = None };
         if self.annotated.as_ref() == Some(&patch) {
             return;

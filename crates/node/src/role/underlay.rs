@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use causeway_api::annotations::{HostCidrs, PerFamily, PrimaryAddresses, TunnelMtu};
 use causeway_host::OwnAddress;
-use causeway_types::Family;
+use causeway_types::{Cidr, Family};
 use ipnet::IpNet;
 
 /// What others may know of the node's own network.
@@ -20,7 +20,9 @@ pub(super) struct Underlay {
 
 impl Underlay {
     /// What follows from the node's addresses and the end points of its tunnels.
-    pub(super) fn of(own: &[OwnAddress], ends: &[IpAddr]) -> Self {
+    pub(super) fn of(own: &[OwnAddress], ends: &[IpAddr], masquerade: &[Cidr]) -> Self {
+        let outside = own.iter().filter(|own| is_outside(own.net.addr(), masquerade));
+        let own: Vec<OwnAddress> = outside.cloned().collect();
         let under: Vec<&OwnAddress> = own.iter().filter(|own| ends.contains(&own.net.addr())).collect();
         let carried = under.iter().map(|own| TunnelMtu::of_underlay(own.mtu, Family::of(&own.net.addr())));
         let mut all: Vec<IpNet> = own.iter().map(|own| own.net).collect();
@@ -28,10 +30,19 @@ impl Underlay {
         all.dedup();
         Self {
             mtu: carried.min_by_key(|mtu| mtu.0),
-            primary: under.first().map(|end| primary(own, end)),
+            primary: under.first().map(|end| primary(&own, end)),
             all: HostCidrs(all),
         }
     }
+}
+
+/// Whether others can know the node by an address: not by those that are the same on every node or good on one link alone.
+pub(super) fn is_outside(address: IpAddr, masquerade: &[Cidr]) -> bool {
+    let on_link = match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    !on_link && !masquerade.iter().any(|cidr| cidr.contains_address(address))
 }
 
 /// The address of the tunnel itself, and of the other family the first one of the same device.
@@ -50,7 +61,7 @@ mod tests {
     use causeway_api::annotations::Annotation as _;
 
     fn own(net: &str, device: &str, mtu: u32) -> OwnAddress {
-        OwnAddress { net: net.parse().unwrap(), device: device.into(), mtu }
+        OwnAddress { net: net.parse().unwrap(), device: device.into(), mtu, fleeting: false }
     }
 
     #[test]
@@ -60,8 +71,12 @@ mod tests {
             own("172.30.0.12/24", "br-ex", 1500),
             own("172.30.0.11/24", "br-ex", 1500),
             own("192.0.2.1/24", "eth1", 9000),
+            own("169.254.0.2/17", "br-ex", 1500),
+            own("fd69::2/112", "br-ex", 1500),
+            own("169.254.200.1/16", "eth1", 9000),
         ];
-        let underlay = Underlay::of(&all, &["172.30.0.11".parse().unwrap()]);
+        let masquerade = ["169.254.0.0/17".parse().unwrap(), "fd69::/112".parse().unwrap()];
+        let underlay = Underlay::of(&all, &["172.30.0.11".parse().unwrap()], &masquerade);
         assert_eq!(underlay.mtu, Some(TunnelMtu(1442)));
         let primary = underlay.primary.unwrap().text();
         assert_eq!(primary, r#"{"ipv4":"172.30.0.11/24","ipv6":"fd00::11/64"}"#);
@@ -71,7 +86,8 @@ mod tests {
 
     #[test]
     fn an_end_point_that_no_device_has_says_nothing() {
-        let underlay = Underlay::of(&[own("192.0.2.1/24", "eth1", 9000)], &["172.30.0.11".parse().unwrap()]);
+        let own = [own("192.0.2.1/24", "eth1", 9000)];
+        let underlay = Underlay::of(&own, &["172.30.0.11".parse().unwrap()], &[]);
         assert_eq!((underlay.mtu, underlay.primary), (None, None));
     }
 }

@@ -9,6 +9,7 @@ const fn names(names: &'static [&'static str]) -> Keys {
 }
 
 const SWITCH_CONFIG: Keys = names(&[
+    "broadcast-arps-to-all-routers",
     "exclude_ips",
     "interconn-ts",
     "ipv6_prefix",

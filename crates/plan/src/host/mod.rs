@@ -3,6 +3,7 @@
 //! Owns what shall be there; never looks at what is, and never says how to get there. A network of which something is
 //! not known is held, and no other one with it.
 
+mod gateway;
 mod shields;
 
 use std::collections::BTreeMap;
@@ -26,12 +27,13 @@ pub struct HostRoom {
     pub name: &'static str,
     /// What shall be there, owner by owner. An owner of whom something is not known says why: what is there of it stays.
     pub items: fn(&Zone, Here<'_>) -> Vec<Owned>,
-    /// Whether something of it may differ after a change.
-    pub follows: fn(&Change) -> bool,
+    /// Whether something of it may differ after a change. The zone is as it is after the change.
+    pub follows: fn(&Zone, &Change) -> bool,
 }
 
 /// The rooms of the host's plan. A new feature is one more line.
-pub static HOST: &[&HostRoom] = &[&MANAGEMENT, &shields::TUNNELS, &shields::CABLES];
+pub static HOST: &[&HostRoom] =
+    &[&MANAGEMENT, &shields::TUNNELS, &shields::CABLES, &gateway::GATEWAY, &gateway::EXPOSED];
 
 /// What shall be on the node of a zone.
 pub fn host(zone: &Zone) -> HostPlan {
@@ -50,8 +52,8 @@ pub fn host(zone: &Zone) -> HostPlan {
 }
 
 /// Whether the host's plan may differ after a change.
-pub(crate) fn follows(change: &Change) -> bool {
-    *change == Change::Everything || HOST.iter().any(|room| (room.follows)(change))
+pub(crate) fn follows(zone: &Zone, change: &Change) -> bool {
+    *change == Change::Everything || HOST.iter().any(|room| (room.follows)(zone, change))
 }
 
 /// Management ports: the node's own leg in a network. Only the default network has one so far.
@@ -66,7 +68,7 @@ static MANAGEMENT: HostRoom = HostRoom {
         };
         vec![(Owner::network(&name), items)]
     },
-    follows: |change| matches!(change, Change::Network(name) if name.is_default()),
+    follows: |_zone, change| matches!(change, Change::Network(name) if name.is_default()),
 };
 
 /// A network's management port: the node's own leg in the network.
@@ -90,7 +92,14 @@ fn management(network: &Active, node: &NodeName) -> Result<Vec<Item>, String> {
     for leg in &network.legs {
         items.push(Item::Address(Address { device: device.clone(), net: leg.management }));
         let target = Target::Forward { via: Some(leg.gateway.addr()), device: Some(device.clone()) };
-        let route = |dest| Route { table: MAIN_TABLE, dest, metric: 0, target: target.clone() };
+        let route = |dest| Route {
+            table: MAIN_TABLE,
+            dest,
+            metric: 0,
+            target: target.clone(),
+            source: None,
+            mtu: None,
+        };
         items.extend(leg.subnets.iter().map(|dest| Item::Route(route(*dest))));
     }
     items.push(Item::State(LinkState { device, up: true }));

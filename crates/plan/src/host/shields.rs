@@ -20,13 +20,13 @@ const FIRST: &str = "-310";
 pub(super) static TUNNELS: HostRoom = HostRoom {
     name: "tunnels",
     items: |zone, _here| vec![(Owner::node("tunnels"), Ok(vec![table("tunnels", tunnels(zone))]))],
-    follows: |change| matches!(change, Change::Node(_)),
+    follows: |_zone, change| matches!(change, Change::Node(_)),
 };
 
 pub(super) static CABLES: HostRoom = HostRoom {
     name: "cables",
     items: |_zone, _here| vec![(Owner::node("cables"), Ok(vec![table("cables", cables())]))],
-    follows: |_change| false,
+    follows: |_zone, _change| false,
 };
 
 fn table(name: &str, body: String) -> Item {

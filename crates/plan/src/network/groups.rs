@@ -88,9 +88,8 @@ impl Kind<Zone> for Groups {
 fn row(scope: &Scope<'_>, key: &GroupKey) -> Option<Planned> {
     let (names, name) = (&scope.net.names, key.group.0.as_str());
     let on_switch = name == names.cluster_lb_group() || name == names.switch_lb_group();
-    let node_ports = scope.gateway.is_some_and(|gateway| gateway.node_ports);
     let is_router = name == names.router_lb_group();
-    let on_router = name == names.cluster_lb_group() || (is_router && node_ports);
+    let on_router = name == names.cluster_lb_group() || (is_router && scope.gateway.is_some());
     if !on_switch && !is_router {
         return None;
     }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use causeway_api::crd::Topology;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, Uuid, reference};
 use causeway_types::{Mac, NetworkName, NodeId};
@@ -33,6 +34,27 @@ impl<'a> Scope<'a> {
     /// Whether traffic leaves through the node's own routing tables.
     pub(crate) fn is_local_gateway(&self) -> bool {
         self.gateway.is_some_and(|gateway| gateway.local)
+    }
+
+    /// Whether traffic leaves through OVN's gateway routers.
+    pub(crate) fn is_shared_gateway(&self) -> bool {
+        self.gateway.is_some_and(|gateway| !gateway.local)
+    }
+
+    /// The router's port to the switch of the pods.
+    pub(crate) fn switch_port(&self) -> String {
+        match self.net.topology {
+            Topology::Layer2 => self.net.names.transit_router_to_switch(),
+            _ => self.net.names.router_to_switch(self.here.name),
+        }
+    }
+
+    /// The switch of the pods.
+    pub(crate) fn switch_name(&self) -> String {
+        match self.net.topology {
+            Topology::Layer2 => self.net.names.layer2_switch(),
+            _ => self.net.names.node_switch(self.here.name),
+        }
     }
 
     /// The addresses of a node's gateway router in the join subnets.
@@ -113,7 +135,8 @@ impl<'a> Scope<'a> {
         let mut options = map([
             ("chassis", self.here.chassis),
             ("always_learn_from_arp_request", "false"),
-            ("dynamic_neigh_routers", "false"),
+            // On the shared switch each router would else get flows for each other one.
+            ("dynamic_neigh_routers", if self.is_shared_gateway() { "true" } else { "false" }),
             ("mac_binding_age_threshold", "300"),
         ]);
         options.insert("lb_force_snat_ip".into(), balanced_from.into());

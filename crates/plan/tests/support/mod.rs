@@ -16,7 +16,7 @@ use causeway_record::{
     Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Protocol, Service, ServicePort, Watched,
 };
 use causeway_types::{Cidr, ConnectName, ConnectSubnet, NodeId, NodeName};
-use causeway_zone::{Changes, DefaultService, Zone, ZoneConfig};
+use causeway_zone::{Changes, Zone, ZoneConfig};
 use serde_json::{Value, json};
 
 /// Which IP families a cluster and its networks have.
@@ -94,6 +94,16 @@ pub fn with_gateway(node: Node, ip: Ip, mode: &str) -> Node {
         "ip-addresses": addresses, "next-hops": hops, "node-port-enable": "true", "vlan-id": "0",
     }});
     annotate(node, "l3-gateway-config", &config.to_string())
+}
+
+/// The node with addresses by its kubelet's account.
+pub fn at_addresses(node: Node, addresses: &[&str]) -> Node {
+    Node { addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(), ..node }
+}
+
+/// A pod in the network of its node.
+pub fn host_pod(name: &str, node: &str) -> Pod {
+    Pod { host_network: true, ..bare_pod(name, node) }
 }
 
 /// A NAD of a network with an id, as the cluster manager leaves it.
@@ -293,18 +303,8 @@ pub fn config(ip: Ip) -> ZoneConfig {
         cidrs("10.96.0.0/16", "fd00:10:96::/112"),
         NodeId::new(1001).unwrap(),
     );
-    let services = [
-        ("default", "kubernetes", "10.96.0.1", "fd00:10:96::1"),
-        ("kube-system", "kube-dns", "10.96.0.10", "fd00:10:96::a"),
-    ];
     let mut config = ZoneConfig::new(node_name("n1"), cluster);
-    for (namespace, name, four, six) in services {
-        for address in ip.pick(four, six) {
-            config
-                .default_services
-                .push(DefaultService { key: key(namespace, name), address: address.parse().unwrap() });
-        }
-    }
+    config.default_services = vec![key("default", "kubernetes"), key("kube-system", "kube-dns")];
     config
 }
 
@@ -396,16 +396,21 @@ pub fn service(service: &str, addresses: &[&str]) -> Service {
     let (namespace, name) = service.split_once('/').unwrap();
     Service {
         key: key(namespace, name),
+        created: 0,
         cluster_ips: addresses.iter().map(|address| address.parse().unwrap()).collect(),
         ports: vec![service_port("", Protocol::Tcp, 80)],
         local: false,
+        external_ips: Vec::new(),
+        ingress_ips: Vec::new(),
+        external_local: false,
+        health_port: None,
         publish_not_ready: false,
         affinity: None,
     }
 }
 
 pub fn service_port(name: &str, protocol: Protocol, port: u16) -> ServicePort {
-    ServicePort { name: name.into(), protocol, port }
+    ServicePort { name: name.into(), protocol, port, node_port: None }
 }
 
 /// What a pod is called that is behind an address.

@@ -8,9 +8,11 @@ mod show;
 mod up;
 
 use crate::boot;
+use crate::cluster_proxy;
 use crate::error::Result;
 use crate::folder::Folder;
 use crate::forward;
+use crate::pool;
 use crate::supervisor;
 use clap::{Args, Subcommand};
 use std::fmt::Display;
@@ -78,6 +80,16 @@ enum Internal {
         #[arg(long)]
         target: SocketAddr,
     },
+    /// Carries the API server's connections to kubelets, pods and services
+    ClusterProxy {
+        #[arg(long)]
+        socket: PathBuf,
+    },
+    /// Gives addresses to services of type LoadBalancer
+    Pool {
+        #[arg(long)]
+        kubeconfig: PathBuf,
+    },
 }
 
 impl Sandbox {
@@ -107,6 +119,8 @@ impl Internal {
             Internal::Init { folder } => boot::init(&Folder::at(folder)),
             Internal::Supervise { .. } => supervisor::supervise(),
             Internal::Forward { listen, namespace, target } => forward::forward(listen, &namespace, target),
+            Internal::ClusterProxy { socket } => cluster_proxy::serve(&socket),
+            Internal::Pool { kubeconfig } => pool::serve(&kubeconfig),
         }
     }
 }

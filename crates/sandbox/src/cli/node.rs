@@ -6,7 +6,7 @@ use crate::find;
 use crate::folder::Folder;
 use crate::machine::{MARK, run};
 use crate::plan::unit::Command;
-use crate::plan::{CONTROL, OUTSIDE, Places, node_environment};
+use crate::plan::{CONTROL, FAR, OUTSIDE, Places, node_environment};
 use crate::programs::Programs;
 use crate::wanted::Wanted;
 use causeway_host::named_namespace;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Work with the nodes of a sandbox
 #[derive(Subcommand)]
 pub(super) enum Node {
-    /// Run a command on a node, on `outside` or on `control`
+    /// Run a command on a node, on `control`, on `outside` or on `far`, a host behind it
     Exec {
         #[command(flatten)]
         which: Which,
@@ -123,9 +123,8 @@ pub(crate) fn remove_node(folder: &Folder, name: &str) -> Result<()> {
 /// The command that runs others on a node: in its network, and with the processes and mounts of the sandbox.
 pub(crate) fn on_node(folder: &Folder, node: &str) -> Result<process::Command> {
     let wanted = folder.wanted()?;
-    let known = wanted.running().any(|(name, _)| name == node) || [CONTROL, OUTSIDE].contains(&node);
-    if !known {
-        let names = wanted.running().map(|(name, _)| name).chain([CONTROL, OUTSIDE]).collect::<Vec<_>>();
+    let names: Vec<&str> = wanted.running().map(|(name, _)| name).chain([CONTROL, OUTSIDE, FAR]).collect();
+    if !names.contains(&node) {
         return Err(Error::Request(format!("{node} does not run; choose from: {}", names.join(", "))));
     }
     let init = find::init(folder.root()).ok_or_else(|| {

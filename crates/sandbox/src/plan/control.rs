@@ -1,11 +1,12 @@
 //! The control plane: certificates, etcd, the API server and those who work for it, and the door to the machine.
 
-use super::unit::{Body, Command, Kubeconfig, Probe, Process, Task, Unit};
-use super::{API_PORT, CONTROL, Places};
+use super::unit::{Body, Command, File, Kubeconfig, Probe, Process, Task, Unit};
+use super::{API_PORT, CONTROL, Places, pool};
 use crate::address::{self, first_service, in_url, node_host, underlay};
 use crate::certificates::Identity;
 use crate::wanted::Wanted;
 use causeway_api::install::{Installation, NODE_GROUP, NODE_USER_PREFIX};
+use serde_json::json;
 use std::net::{IpAddr, SocketAddr};
 
 const STEP: &str = "control plane";
@@ -29,6 +30,7 @@ pub(super) fn certificates(wanted: &Wanted, places: &Places) -> Unit {
         Identity::client("controller-manager", "system:kube-controller-manager", None),
         Identity::client("scheduler", "system:kube-scheduler", None),
         Identity::client("cluster-manager", Installation::default().cluster_manager_user(), None),
+        Identity::client(pool::NAME, pool::USER, None),
     ];
     for (name, node) in &wanted.nodes {
         let addresses =
@@ -85,12 +87,11 @@ fn kubeconfigs(wanted: &Wanted, places: &Places, identities: &[Identity]) -> Vec
 
 /// The processes of the control plane, and what is installed into it.
 pub(super) fn units(wanted: &Wanted, places: &Places) -> Vec<Unit> {
-    let apply =
-        places.kubectl(["apply", "--server-side", "--force-conflicts", "--validate=false", "-f", "-"]);
+    let apply = places.apply();
     vec![
         process("etcd", etcd(places), Probe::Runs).after(["network"]),
-        process("kube-apiserver", api_server(wanted, places), readiness(places))
-            .after(["certificates", "network"]),
+        way_into_the_cluster(places).after(["network"]),
+        api(wanted, places).after(["certificates", "network"]),
         process("kube-controller-manager", controller_manager(places), Probe::Runs).after(["kube-apiserver"]),
         process("kube-scheduler", scheduler(places), Probe::Runs).after(["kube-apiserver"]),
         door(wanted, places).after(["network"]),
@@ -98,6 +99,46 @@ pub(super) fn units(wanted: &Wanted, places: &Places) -> Vec<Unit> {
         Unit::new("causeway", "custom resources and roles", Body::Task(Task::Install { apply }))
             .after(["kube-apiserver"]),
     ]
+}
+
+/// How the API server reaches kubelets, pods and services: it is on no node, so it asks a proxy that is on all of them.
+const CLUSTER_PROXY: &str = "cluster-proxy.sock";
+
+fn way_into_the_cluster(places: &Places) -> Unit {
+    let socket = places.folder.path(CLUSTER_PROXY);
+    let words = [
+        places.own.display().to_string(),
+        "sandbox".into(),
+        "internal".into(),
+        "cluster-proxy".into(),
+        format!("--socket={}", socket.display()),
+    ];
+    process("cluster-proxy", words.to_vec(), Probe::Socket(socket))
+}
+
+fn api(wanted: &Wanted, places: &Places) -> Unit {
+    let egress = File { path: places.folder.path("egress.json"), content: egress(places) };
+    let mut words = api_server(wanted, places);
+    words.push(format!("--egress-selector-config-file={}", egress.path.display()));
+    let command = Command::new(words).within(CONTROL);
+    let process = Process { command, files: vec![egress], probe: readiness(places) };
+    Unit::new("kube-apiserver", STEP, Body::Process(process))
+}
+
+/// What the API server itself calls into the cluster goes by the proxy; what it says to etcd does not.
+fn egress(places: &Places) -> String {
+    let config = json!({
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [{
+            "name": "cluster",
+            "connection": {
+                "proxyProtocol": "HTTPConnect",
+                "transport": {"uds": {"udsName": places.folder.path(CLUSTER_PROXY)}},
+            },
+        }],
+    });
+    format!("{config:#}\n")
 }
 
 fn process(id: &str, words: Vec<String>, probe: Probe) -> Unit {

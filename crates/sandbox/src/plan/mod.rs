@@ -3,9 +3,12 @@
 pub mod unit;
 
 mod control;
+mod dns;
 mod node;
+mod outside;
 mod ovn;
 mod plugin;
+mod pool;
 mod underlay;
 
 use crate::address::{self, Family};
@@ -24,6 +27,10 @@ const API_PORT: u16 = 6443;
 pub const CONTROL: &str = "control";
 /// The network namespace of the host outside of the cluster.
 pub const OUTSIDE: &str = "outside";
+/// The network namespace of a router behind that one, with a small MTU between the two.
+pub const NARROWS: &str = "narrows";
+/// The network namespace of a host behind the router.
+pub const FAR: &str = "far";
 
 /// Where a plan's programs and files are, seen from inside.
 #[derive(Clone, Debug)]
@@ -50,6 +57,11 @@ impl Places {
 
     fn text(&self, relative: &str) -> String {
         self.folder.path(relative).display().to_string()
+    }
+
+    /// kubectl, ready to read manifests.
+    fn apply(&self) -> Command {
+        self.kubectl(["apply", "--server-side", "--force-conflicts", "--validate=false", "-f", "-"])
     }
 
     fn certificate(&self, name: &str) -> String {
@@ -107,8 +119,11 @@ pub fn plan(wanted: &Wanted, places: &Places) -> Vec<Unit> {
         Unit::new("network", "network", Body::Task(Task::Network(underlay::network(wanted)))),
     ];
     units.extend(control::units(wanted, places));
+    units.extend(outside::units(wanted, places));
     if wanted.plugin == Plugin::Causeway {
         units.push(plugin::cluster_manager(wanted, places));
+        units.extend(dns::cluster(wanted, places));
+        units.extend(pool::units(places));
     }
     for site in &sites {
         units.extend(ovn::units(site, &sites, places));
@@ -148,6 +163,7 @@ pub fn node_environment(node: &str, places: &Places) -> BTreeMap<String, String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wanted::MAX_NODES;
     use std::collections::BTreeSet;
 
     fn places() -> Places {
@@ -216,7 +232,7 @@ mod tests {
 
     #[test]
     fn sockets_fit_into_an_address() {
-        for unit in plan(&wanted(200), &places()) {
+        for unit in plan(&wanted(MAX_NODES), &places()) {
             let Body::Process(process) = unit.body else { continue };
             for word in process.command.words.iter().filter(|word| word.contains(".sock")) {
                 let path = word.rsplit(':').next().unwrap();

@@ -1,7 +1,7 @@
 //! The Kubernetes part of a node: containerd, the kubelet, and images.
 
 use super::unit::{Body, Command, File, Probe, Process, Task, Unit};
-use super::{CONTROL, Places, Site, cgroup, node_environment, plugin, underlay};
+use super::{CONTROL, Places, Site, cgroup, dns, node_environment, outside, plugin, underlay};
 use crate::wanted::Wanted;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -119,13 +119,25 @@ fn kubelet(wanted: &Wanted, site: &Site<'_>, places: &Places) -> Unit {
     ];
     let process = Process {
         command: Command::new(words).within(site.name).environment(&environment(site, places)),
-        files: vec![File { path: config, content: kubelet_config(wanted, site, places) }],
+        files: vec![
+            File { path: config, content: kubelet_config(wanted, site, places) },
+            File { path: names(site, places), content: names_content(wanted) },
+        ],
         probe: Probe::Runs,
     };
     let before = ["containerd", "images", "underlay"].map(|part| site.id(part));
     site.unit("kubelet", "Ready", Body::Process(process))
         .after(before)
         .after(["kube-apiserver", "certificates"])
+}
+
+/// Where the node itself, and pods that do not ask the cluster, ask for names.
+fn names(site: &Site<'_>, places: &Places) -> PathBuf {
+    places.folder.path("nodes").join(site.name).join("resolv.conf")
+}
+
+fn names_content(wanted: &Wanted) -> String {
+    outside::resolvers(wanted).map(|address| format!("nameserver {address}\n")).collect()
 }
 
 fn kubelet_config(wanted: &Wanted, site: &Site<'_>, places: &Places) -> String {
@@ -141,7 +153,9 @@ fn kubelet_config(wanted: &Wanted, site: &Site<'_>, places: &Places) -> String {
         "containerRuntimeEndpoint": format!("unix://{}", socket(site.name, places).display()),
         "podLogsDir": folder.join("logs"),
         "volumePluginDir": folder.join("plugins"),
-        "resolvConf": "",
+        "resolvConf": names(site, places),
+        "clusterDNS": dns::resolvers(wanted),
+        "clusterDomain": dns::DOMAIN,
         "readOnlyPort": 0,
         "tlsCertFile": places.certificate(&format!("{}-kubelet.crt", site.name)),
         "tlsPrivateKeyFile": places.certificate(&format!("{}-kubelet.key", site.name)),

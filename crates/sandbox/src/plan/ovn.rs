@@ -128,7 +128,6 @@ impl Zone<'_> {
             format!("external_ids:ovn-bridge-datapath-type={}", self.datapath_type()),
             "external_ids:ovn-monitor-all=true".into(),
             "external_ids:ovn-is-interconn=true".into(),
-            "external_ids:ovn-bridge-mappings=physnet:br-ex".into(),
         ];
         if self.site.datapath == Datapath::Userspace {
             // Without it checksums of TCP over cables are wrong, and only ping works.

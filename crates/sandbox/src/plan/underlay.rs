@@ -4,9 +4,11 @@
 //!   control   outside    n1          n2
 //!    eth0      eth0     eth0─br-ex  eth0─br-ex     addresses on eth0, of nodes on br-ex
 //!      └─────────┴────────┴───────────┴─── br0 in `underlay`
+//!
+//!   outside ──1280── narrows ──1500── far
 //! ```
 
-use super::{CONTROL, OUTSIDE};
+use super::{CONTROL, FAR, NARROWS, OUTSIDE};
 use crate::address::{self, node_host, underlay};
 use crate::network::{self, Network};
 use crate::wanted::{Node, Plugin, Wanted};
@@ -16,6 +18,8 @@ use ipnet::IpNet;
 
 const UNDERLAY: &str = "underlay";
 const BRIDGE: &str = "br0";
+/// Of the cable behind `outside`: less than either end has, so that somebody on the way must tell them.
+const NARROW_MTU: u32 = 1280;
 
 fn state(link: &str, up: bool) -> Item {
     Item::State(LinkState { device: link.into(), up })
@@ -31,7 +35,14 @@ fn address(link: &str, net: IpNet) -> Item {
 
 fn route(to: IpNet, via: IpNet) -> Item {
     let target = Target::Forward { via: Some(via.addr()), device: None };
-    Item::Route(Route { table: MAIN_TABLE, dest: Cidr::masked(to), metric: 0, target })
+    Item::Route(Route {
+        table: MAIN_TABLE,
+        dest: Cidr::masked(to),
+        metric: 0,
+        target,
+        source: None,
+        mtu: None,
+    })
 }
 
 fn link(name: &str, kind: LinkKind, master: Option<&str>) -> Item {
@@ -45,12 +56,15 @@ pub(super) fn network(wanted: &Wanted) -> Network {
     network.add(UNDERLAY, [link(BRIDGE, LinkKind::Bridge, None), state(BRIDGE, true)]);
     for (name, host) in [(CONTROL, address::CONTROL), (OUTSIDE, address::OUTSIDE)] {
         cable(&mut network, name, false);
+        network.add(name, [ipv6("eth0")]);
         let addresses = wanted.families.iter().map(|family| address("eth0", underlay(*family, host)));
         network.add(name, addresses);
     }
+    far(&mut network, wanted);
     for (name, node) in wanted.running() {
         cable(&mut network, name, node.partitioned);
-        network.add(name, ["ipv4/ip_forward", "ipv6/conf/all/forwarding"].map(|path| setting(path, "1")));
+        network.add(name, forwarding());
+        network.add(name, silent_uplink());
         // Ways to the pods, for whoever stands outside of the cluster. Causeway has no such ways: pods live in overlays.
         let bridged = wanted.families.iter().filter(|_| wanted.plugin == Plugin::Bridge);
         for (family, place) in bridged.flat_map(|f| [(f, CONTROL), (f, OUTSIDE)]) {
@@ -61,13 +75,58 @@ pub(super) fn network(wanted: &Wanted) -> Network {
     network
 }
 
+fn forwarding() -> [Item; 2] {
+    ["ipv4/ip_forward", "ipv6/conf/all/forwarding"].map(|path| setting(path, "1"))
+}
+
+/// The kernel hears what comes by a port of the switch too, and would answer ARP for the bridge's addresses with the MAC
+/// address of the port: packets would come by a way that passes the bridge by.
+fn silent_uplink() -> [Item; 2] {
+    [("ipv4/conf/eth0/arp_ignore", "1"), ("ipv6/conf/eth0/disable_ipv6", "1")].map(|(p, v)| setting(p, v))
+}
+
+/// A host behind two routers, with little room between them: `outside` and `narrows`.
+fn far(network: &mut Network, wanted: &Wanted) {
+    road(network, OUTSIDE, NARROWS, Some(NARROW_MTU));
+    road(network, NARROWS, FAR, None);
+    for place in [OUTSIDE, NARROWS] {
+        network.add(place, forwarding());
+    }
+    for family in &wanted.families {
+        let (router, behind) = (address::ROUTER, address::BEHIND);
+        let narrows = [router, behind].map(|host| address::narrows(*family, host));
+        let far = [router, behind].map(|host| address::far(*family, host));
+        let out = |via: IpNet| route(address::anywhere(*family), via);
+        network.add(OUTSIDE, [address(NARROWS, narrows[0]), route(far[0], narrows[1])]);
+        network.add(NARROWS, [address("eth0", narrows[1]), address(FAR, far[0]), out(narrows[0])]);
+        network.add(FAR, [address("eth0", far[1]), out(far[0])]);
+    }
+}
+
+/// A cable between two namespaces: it has the name of the far one here, and is its `eth0`.
+fn road(network: &mut Network, here: &str, there: &str, mtu: Option<u32>) {
+    let kind = LinkKind::Cable { peer: "eth0".into(), namespace: Some(there.into()) };
+    let near = Link { name: there.into(), kind, mac: None, mtu, master: None };
+    network.add(here, [Item::Link(near), ipv6(there), state(there, true)]);
+    let end = Link { name: "eth0".into(), kind: LinkKind::Given, mac: None, mtu, master: None };
+    network.add(there, [Item::Link(end), ipv6("eth0")]);
+    switch_on(network, there);
+}
+
 /// A namespace with its cable to the underlay. A partition cuts it at the far end, so the node sees a dead link.
 fn cable(network: &mut Network, namespace: &str, cut: bool) {
     let kind = LinkKind::Cable { peer: "eth0".into(), namespace: Some(namespace.into()) };
     network.add(UNDERLAY, [link(namespace, kind, Some(BRIDGE)), state(namespace, !cut)]);
-    // Not for `all`: that would switch it on at the host's ends of pods' cables too.
-    let ipv6 = ["default", "lo", "eth0"].map(|link| setting(&format!("ipv6/conf/{link}/disable_ipv6"), "0"));
-    network.add(namespace, ipv6);
+    switch_on(network, namespace);
+}
+
+/// Not for `all`: that would switch it on at the host's ends of pods' cables too.
+fn ipv6(link: &str) -> Item {
+    setting(&format!("ipv6/conf/{link}/disable_ipv6"), "0")
+}
+
+fn switch_on(network: &mut Network, namespace: &str) {
+    network.add(namespace, ["default", "lo"].map(ipv6));
     network.add(namespace, [state("lo", true), state("eth0", true)]);
 }
 
@@ -145,6 +204,11 @@ mod tests {
         assert!(ip("-n n1 link show eth0").contains("LOWER_UP"));
         assert!(ip("-n control address show eth0").contains("172.30.0.1/24"));
         assert!(ip("-n outside -6 address show eth0").contains("fd00:172:30::2/64"));
+        assert!(ip("-n outside link show narrows").contains("mtu 1280"));
+        assert!(ip("-n narrows link show eth0").contains("mtu 1280"));
+        assert!(ip("-n far link show eth0").contains("mtu 1500"));
+        assert!(ip("-n far -6 route show default").contains("via fd00:172:31:1::1"));
+        assert_eq!(ip("-n n1 -6 address show eth0"), "", "the uplink has no address of its own");
 
         wanted.node_mut("n1").unwrap().partitioned = true;
         apply(&network(&wanted)).unwrap();

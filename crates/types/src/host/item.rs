@@ -148,6 +148,10 @@ pub struct Route {
     pub metric: u32,
     /// What becomes of the packets.
     pub target: Target,
+    /// The address that the node's own packets get on this way; the kernel chooses if none is said.
+    pub source: Option<IpAddr>,
+    /// The largest packet on this way; that of the device if none is said.
+    pub mtu: Option<u32>,
 }
 
 /// What becomes of the packets of a route.
@@ -316,7 +320,7 @@ impl fmt::Display for Item {
             Self::Link(link) => write!(f, ": {link}"),
             Self::Setting(setting) => write!(f, ": {}", setting.value),
             Self::State(state) => f.write_str(if state.up { ": on" } else { ": off" }),
-            Self::Route(route) => write!(f, ": {}", route.target),
+            Self::Route(route) => write!(f, ": {route}"),
             Self::Rule(rule) => write!(f, ": table {}", rule.table),
             Self::Neighbour(neighbour) => write!(f, ": {}", neighbour.mac),
             Self::Table(table) => write!(f, ": {} lines", table.body.lines().count()),
@@ -341,6 +345,17 @@ impl fmt::Display for Link {
             self.mtu.map(|mtu| format!(", MTU {mtu}")),
             self.master.as_ref().map(|master| format!(", port of {master}")),
         ];
+        words.into_iter().flatten().try_for_each(|word| f.write_str(&word))
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = [
+            self.source.map(|source| format!(", from {source}")),
+            self.mtu.map(|mtu| format!(", MTU {mtu}")),
+        ];
+        write!(f, "{}", self.target)?;
         words.into_iter().flatten().try_for_each(|word| f.write_str(&word))
     }
 }

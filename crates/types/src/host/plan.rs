@@ -191,7 +191,14 @@ mod tests {
 
     fn route(dest: &str, via: &str) -> Item {
         let target = Target::Forward { via: Some(via.parse().unwrap()), device: Some("mp0".into()) };
-        Item::Route(Route { table: MAIN_TABLE, dest: dest.parse().unwrap(), metric: 0, target })
+        Item::Route(Route {
+            table: MAIN_TABLE,
+            dest: dest.parse().unwrap(),
+            metric: 0,
+            target,
+            source: None,
+            mtu: None,
+        })
     }
 
     fn plan() -> HostPlan {

@@ -141,5 +141,6 @@ impl Task {
         let failures = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
         self.metrics.zone(zone.rendered().count(), zone.pod_count(), zone.problems().len() + failures);
         self.metrics.host(self.host.writes());
+        self.metrics.gateway(self.outside.word());
     }
 }

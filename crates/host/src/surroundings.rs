@@ -1,0 +1,148 @@
+//! What the node's own devices say of the network around it: addresses, and the way out.
+
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+use crate::messages::{SeenAddress, SeenLink, plain, seen_address, seen_link};
+use crate::netlink::Netlink;
+use crate::rtnetlink::Mark;
+use causeway_types::{Family, Mac};
+use ipnet::IpNet;
+use netlink_packet_route::address::{AddressFlags, AddressMessage};
+use netlink_packet_route::link::LinkMessage;
+use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteType};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What the node's own devices say.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Surroundings {
+    /// Devices that the role has not made, but no cables.
+    pub links: Vec<OwnLink>,
+    /// The node's own addresses: neither those that are good on one link or inside the node alone, nor those that its role
+    /// has put there.
+    pub addresses: Vec<OwnAddress>,
+    /// The ways to everywhere, in the main table.
+    pub defaults: Vec<DefaultRoute>,
+}
+
+/// A device.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OwnLink {
+    /// Its name.
+    pub name: String,
+    /// Its MAC address.
+    pub mac: Option<Mac>,
+}
+
+/// An address of the node itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OwnAddress {
+    /// With the prefix length of its subnet.
+    pub net: IpNet,
+    /// The device that has it.
+    pub device: String,
+    /// The device's MTU.
+    pub mtu: u32,
+    /// Whether it is one that others should not rely on: an IPv6 address that is temporary, about to go, or somebody
+    /// else's too.
+    pub fleeting: bool,
+}
+
+/// A way to everywhere.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DefaultRoute {
+    /// IPv4 or IPv6.
+    pub family: Family,
+    /// By which device.
+    pub device: String,
+    /// Through whom; nobody means that everything is on the link itself.
+    pub via: Option<IpAddr>,
+    /// The lower is preferred.
+    pub metric: u32,
+}
+
+impl Kernel {
+    /// What the node's own devices say.
+    ///
+    /// # Errors
+    /// If the kernel refuses to list its devices.
+    pub fn surroundings(&self) -> Result<Surroundings> {
+        let mut netlink = Netlink::open()?;
+        let mut dump = |what: &str, message| {
+            let answers = netlink.dump(message);
+            answers.map_err(|source| Error::Refused { doing: format!("listing {what}"), source })
+        };
+        let links = dump("links", RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
+        let addresses = dump("addresses", RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+        let mut routes = Vec::new();
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let mut message = RouteMessage::default();
+            message.header.address_family = family;
+            message.header.table = RouteHeader::RT_TABLE_MAIN;
+            routes.extend(dump("routes", RouteNetlinkMessage::GetRoute(message))?);
+        }
+        let foreign = links.iter().filter_map(seen_link).filter(|link| !Mark::NODE.is_on(&link.alias));
+        let links: BTreeMap<u32, SeenLink> = foreign.map(|link| (link.index, link)).collect();
+        // Cables of pods come and go.
+        let own = links.values().filter(|link| !link.is_cable());
+        Ok(Surroundings {
+            links: own.map(|link| OwnLink { name: link.name.clone(), mac: link.mac }).collect(),
+            addresses: addresses.iter().filter_map(|address| own_address(address, &links)).collect(),
+            defaults: routes.iter().flat_map(|route| default_routes(route, &links)).collect(),
+        })
+    }
+}
+
+fn own_address(message: &RouteNetlinkMessage, links: &BTreeMap<u32, SeenLink>) -> Option<OwnAddress> {
+    let seen = seen_address(message)?;
+    let inside = seen.local || seen.net.addr().is_loopback() || seen.protocol == Mark::NODE.protocol;
+    let link = links.get(&seen.index).filter(|_| !inside)?;
+    let (device, mtu) = (link.name.clone(), link.mtu);
+    Some(OwnAddress { net: seen.net, device, mtu, fleeting: is_fleeting(&seen) })
+}
+
+/// The flag of temporary IPv6 addresses is that of secondary IPv4 addresses, which are as good as others.
+fn is_fleeting(seen: &SeenAddress) -> bool {
+    let fleeting = AddressFlags::Secondary | AddressFlags::Deprecated | AddressFlags::Dadfailed;
+    seen.net.addr().is_ipv6() && seen.flags.intersects(fleeting)
+}
+
+/// A route that goes several ways at once is several routes here.
+fn default_routes(message: &RouteNetlinkMessage, links: &BTreeMap<u32, SeenLink>) -> Vec<DefaultRoute> {
+    let RouteNetlinkMessage::NewRoute(seen) = message else { return Vec::new() };
+    let header = &seen.header;
+    let leads_out = header.destination_prefix_length == 0 && header.kind == RouteType::Unicast;
+    if !leads_out || header.table != RouteHeader::RT_TABLE_MAIN {
+        return Vec::new();
+    }
+    let family = if header.address_family == AddressFamily::Inet { Family::Ipv4 } else { Family::Ipv6 };
+    let metric = seen.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Priority(metric) => Some(*metric),
+        _ => None,
+    });
+    let mut ways = vec![way(None, &seen.attributes)];
+    for attribute in &seen.attributes {
+        if let RouteAttribute::MultiPath(hops) = attribute {
+            ways.extend(hops.iter().map(|hop| way(Some(hop.interface_index), &hop.attributes)));
+        }
+    }
+    let route = |(device, via): (Option<u32>, Option<IpAddr>)| {
+        let device = links.get(&device?)?.name.clone();
+        Some(DefaultRoute { family, device, via, metric: metric.unwrap_or_default() })
+    };
+    ways.into_iter().filter_map(route).collect()
+}
+
+/// Device and next hop.
+fn way(device: Option<u32>, attributes: &[RouteAttribute]) -> (Option<u32>, Option<IpAddr>) {
+    let oif = attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => Some(*index),
+        _ => None,
+    });
+    let via = attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(address) => plain(address),
+        _ => None,
+    });
+    (oif.or(device), via)
+}

@@ -1,0 +1,230 @@
+//! Services that are reached by addresses of nodes, or by addresses outside of the cluster: their flows on the bridge, and what
+//! the node's own firewall translates for processes of the node.
+//!
+//! What an owner writes himself (`externalIPs`) is believed on the wire and in his own network alone: neither the node nor another
+//! tenant's pods follow it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use causeway_record::ObjectKey;
+use causeway_types::host::{Item, Owner};
+use causeway_types::{Family, Mac, NetworkName};
+use causeway_zone::{Claimed, Protocol, Rendering, ServiceInfo, ServicePort, Serving, Zone};
+
+use super::bridge::{ANSWERED, ARRIVED, Bridge, EXPOSED, SERVICE_ZONE, Side, TO_SERVICE};
+use super::translate::{Translated, Translation, table};
+use super::{Owned, held};
+
+/// One way into a service: an address, a port, and who says so.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Door {
+    pub(super) address: IpAddr,
+    pub(super) protocol: Protocol,
+    pub(super) port: u16,
+    /// The service's own address and port.
+    pub(super) cluster: (IpAddr, u16),
+    /// An address of the node, or who says that the address is the service's.
+    pub(super) claimed: Option<Claimed>,
+}
+
+/// A service with its doors on this node.
+pub(super) struct Exposed<'a> {
+    pub(super) key: ObjectKey,
+    pub(super) service: &'a ServiceInfo,
+    network: &'a NetworkName,
+    /// The MAC of the network's gateway router.
+    router: Mac,
+    pub(super) doors: Vec<Door>,
+}
+
+/// Flows for each service, and one table of the firewall for all.
+pub(super) fn items(zone: &Zone) -> Vec<Owned> {
+    let bridge = match Bridge::of(zone) {
+        Ok(Some(bridge)) => bridge,
+        Ok(None) => return Vec::new(),
+        Err(reason) => {
+            let owners = zone.services().map(|key| owner(&key)).chain([translations()]);
+            return held(owners, &reason);
+        }
+    };
+    let all = exposed(zone, &bridge);
+    let translated: Vec<Translation> =
+        all.iter().flat_map(|one| translations_of(zone, &bridge, one)).collect();
+    let mut owned: Vec<Owned> =
+        all.iter().map(|one| (owner(&one.key), Ok(flows(zone, &bridge, one)))).collect();
+    owned.push((translations(), Ok(vec![table(&bridge, &translated)])));
+    owned
+}
+
+/// Whether a network has services that are reached from outside, or by the node.
+pub(super) fn is_exposed(zone: &Zone, network: &NetworkName) -> bool {
+    zone.namespaces_of(network).iter().any(|namespace| zone.services_in(namespace).next().is_some())
+}
+
+fn owner(key: &ObjectKey) -> Owner {
+    Owner::new(format!("service:{key}"))
+}
+
+fn translations() -> Owner {
+    Owner::node("services")
+}
+
+/// All services that somebody outside of their network reaches; of several that say to have one address and port, the one with
+/// the stronger word, then the older one.
+fn exposed<'a>(zone: &'a Zone, bridge: &Bridge) -> Vec<Exposed<'a>> {
+    let mut all: Vec<Exposed<'a>> = zone.services().filter_map(|key| read(zone, bridge, key)).collect();
+    let mut taken: BTreeMap<(IpAddr, Protocol, u16), (Option<Claimed>, i64, ObjectKey)> = BTreeMap::new();
+    let claim = |one: &Exposed<'_>, door: &Door| (door.claimed, one.service.created, one.key.clone());
+    for one in &all {
+        for door in &one.doors {
+            let mine = claim(one, door);
+            let best = taken.entry((door.address, door.protocol, door.port)).or_insert_with(|| mine.clone());
+            if mine < *best {
+                *best = mine;
+            }
+        }
+    }
+    for one in &mut all {
+        let doors = std::mem::take(&mut one.doors);
+        let wins =
+            |door: &Door| taken.get(&(door.address, door.protocol, door.port)) == Some(&claim(one, door));
+        one.doors = doors.into_iter().filter(wins).collect();
+    }
+    all
+}
+
+fn read<'a>(zone: &'a Zone, bridge: &Bridge, key: ObjectKey) -> Option<Exposed<'a>> {
+    let service = zone.service(&key)?;
+    let mut networks = zone.service_networks(&key.namespace).into_iter();
+    let network = networks.find(|network| zone.serving(&key.namespace, network) == Serving::Yes)?;
+    let Some(Rendering::Rendered(active)) = zone.rendering(network) else { return None };
+    let pair = active.legs.iter().find_map(|leg| Some((leg.masquerade, leg.pair?.gateway_router)));
+    let router = match pair {
+        Some((masquerade, address)) => bridge.macs.at(&masquerade, address).ok()?,
+        None => bridge.mac,
+    };
+    let doors = service.ports.iter().flat_map(|port| doors(zone, bridge, service, port)).collect();
+    Some(Exposed { key, service, network, router, doors })
+}
+
+fn doors(zone: &Zone, bridge: &Bridge, service: &ServiceInfo, port: &ServicePort) -> Vec<Door> {
+    let cluster = |family| service.addresses.iter().copied().find(|address| Family::of(address) == family);
+    let door = |address: IpAddr, number: u16, claimed| {
+        let cluster = (cluster(Family::of(&address))?, port.port);
+        bridge.side(Family::of(&address))?;
+        Some(Door { address, protocol: port.protocol, port: number, cluster, claimed })
+    };
+    let nodes = port.node_port.into_iter().flat_map(|number| {
+        let own = bridge.sides.iter().flat_map(|side| side.own.iter().copied());
+        own.filter_map(move |address| door(address, number, None))
+    });
+    let outer = zone.outer_addresses(service);
+    let outer = outer.filter_map(|(claimed, address)| door(address, port.port, Some(claimed)));
+    nodes.chain(outer).collect()
+}
+
+fn flows(zone: &Zone, bridge: &Bridge, one: &Exposed<'_>) -> Vec<Item> {
+    let mut flows = Vec::new();
+    for door in &one.doors {
+        let Some(side) = bridge.side(Family::of(&door.address)) else { continue };
+        if own_target(zone, one, door).is_none() {
+            flows.push(arrive(bridge, side, one, door));
+        }
+        flows.extend(around(bridge, side, one, door));
+    }
+    if !one.network.is_default() {
+        for address in one.service.addresses.iter() {
+            let Some(side) = bridge.side(Family::of(address)) else { continue };
+            let to_router = format!("set_field:{}->eth_dst,{}", one.router, bridge.to_ovn());
+            flows.push(bridge.flow(
+                TO_SERVICE,
+                100,
+                format!("{},{}", side.ip(), side.to(address)),
+                to_router,
+            ));
+        }
+    }
+    flows
+}
+
+/// From the wire to the gateway router of the service's network. The client's MAC is kept with the connection: the answer goes
+/// there.
+fn arrive(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Item {
+    let Door { address, protocol, port, .. } = door;
+    let matches = format!("{},{},tp_dst={port}", side.protocol(*protocol), side.to(address));
+    let keep = "exec(move:NXM_OF_ETH_SRC[]->NXM_NX_CT_LABEL[0..47])";
+    let actions = format!(
+        "ct(commit,zone={SERVICE_ZONE},{keep}),set_field:{}->eth_dst,{},{}",
+        one.router,
+        bridge.forget_port(),
+        bridge.to_ovn()
+    );
+    bridge.flow(EXPOSED, 100, matches, actions)
+}
+
+/// From the node's own gateway routers: by the service's own address and the node's routes, which parts a chain of translations that
+/// would be too long for the datapath.
+fn around(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<Item> {
+    let Door { address, protocol, port, cluster, claimed } = door;
+    let proto = side.protocol(*protocol);
+    let turn = format!(
+        "ct(commit,zone={SERVICE_ZONE},nat(dst={})),{}",
+        side.socket(cluster.0, cluster.1),
+        bridge.to_host()
+    );
+    let asked = |who: String| format!("{who},{proto},{},tp_dst={port}", side.to(address));
+    let mut flows = Vec::new();
+    if *claimed != Some(Claimed::Own) {
+        flows.push(bridge.flow(ARRIVED, 261, asked(bridge.from_users()), turn.clone()));
+    }
+    if *claimed == Some(Claimed::Given) {
+        flows.push(bridge.flow(ARRIVED, 213, asked(bridge.from_default()), turn));
+    }
+    // What leaves has the node's address otherwise; an answer must keep that of the service.
+    if claimed.is_some() && one.network.is_default() {
+        let answer = format!("{},{proto},{},tp_src={port}", bridge.from_default(), side.from(address));
+        let actions = format!("ct(zone={SERVICE_ZONE},nat,table={ANSWERED})");
+        flows.push(bridge.flow(ARRIVED, 212, answer, actions));
+    }
+    flows
+}
+
+/// The node's own endpoint of a service that is served on the node itself: the host takes what comes from the wire, and the
+/// client's address stays.
+fn own_target(zone: &Zone, one: &Exposed<'_>, door: &Door) -> Option<(IpAddr, u16)> {
+    if !one.service.external_local {
+        return None;
+    }
+    let family = Family::of(&door.address);
+    let named = |port: &&ServicePort| (port.port == door.cluster.1) && port.protocol == door.protocol;
+    let port = one.service.ports.iter().find(named)?;
+    let own = zone.gateway().ok()??.addresses.iter().map(|net| net.addr()).collect::<Vec<_>>();
+    zone.endpoints(&one.key, one.network).find_map(|slice| {
+        let number = slice.ports.iter().find(|of| of.name == port.name && of.protocol == port.protocol)?.port;
+        let mut here =
+            slice.endpoints.iter().filter(|end| end.here && end.ready && Family::of(&end.address) == family);
+        let end =
+            here.find(|end| own.contains(&end.address) && zone.is_served(&one.key, one.network, slice, end))?;
+        Some((end.address, number))
+    })
+}
+
+fn translations_of(zone: &Zone, bridge: &Bridge, one: &Exposed<'_>) -> Vec<Translation> {
+    let known = one.doors.iter().filter(|door| bridge.side(Family::of(&door.address)).is_some());
+    let mut all = Vec::new();
+    for door in known {
+        let translation = |to, from_wire| Translation {
+            what: Translated { address: door.address, protocol: door.protocol, port: door.port },
+            to,
+            from_wire,
+        };
+        if let Some(own) = own_target(zone, one, door) {
+            all.push(translation(own, true));
+        }
+        if door.claimed != Some(Claimed::Own) {
+            all.push(translation(door.cluster, false));
+        }
+    }
+    all
+}

@@ -1,0 +1,81 @@
+//! What the node's own firewall translates: processes of the node, and pods that come to it by its management port, reach services by
+//! the node's addresses and by those of load balancers. Packets from the wire come here only for endpoints of the node itself.
+
+use std::net::IpAddr;
+
+use causeway_types::Family;
+use causeway_types::host::{Item, NftFamily, NftTable};
+use causeway_zone::Protocol;
+
+use super::bridge::Bridge;
+
+/// An address and a port.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Translated {
+    pub(super) address: IpAddr,
+    pub(super) protocol: Protocol,
+    pub(super) port: u16,
+}
+
+/// Where packets to an address and port go instead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Translation {
+    pub(super) what: Translated,
+    pub(super) to: (IpAddr, u16),
+    /// For packets from the wire alone, or for all others.
+    pub(super) from_wire: bool,
+}
+
+/// The table with all translations.
+pub(super) fn table(bridge: &Bridge, all: &[Translation]) -> Item {
+    let mut body = String::new();
+    let (mut wire, mut inside) = (Vec::new(), Vec::new());
+    for side in &bridge.sides {
+        for (from_wire, rules) in [(true, &mut wire), (false, &mut inside)] {
+            let of = |one: &&Translation| {
+                one.from_wire == from_wire && Family::of(&one.what.address) == side.family
+            };
+            let name = format!("{}{}", if from_wire { "wire" } else { "services" }, suffix(side.family));
+            body += &map(&name, side.family, all.iter().filter(of));
+            let word = word(side.family);
+            rules.push(format!("dnat {word} to {word} daddr . meta l4proto . th dport map @{name}"));
+        }
+    }
+    let wire: Vec<String> =
+        wire.into_iter().map(|rule| format!("iifname \"{}\" {rule}", bridge.name())).collect();
+    let others: Vec<String> =
+        inside.iter().map(|rule| format!("iifname != \"{}\" {rule}", bridge.name())).collect();
+    body += &chain("arriving", "prerouting", &[wire, others].concat());
+    body += &chain("sent", "output", &inside);
+    Item::Table(NftTable { family: NftFamily::Inet, name: "causeway-services".into(), body })
+}
+
+fn chain(name: &str, hook: &str, rules: &[String]) -> String {
+    let rules: String =
+        rules.iter().map(|rule| format!("\t\tmeta l4proto {{ tcp, udp, sctp }} {rule}\n")).collect();
+    format!("\tchain {name} {{\n\t\ttype nat hook {hook} priority -100; policy accept;\n{rules}\t}}\n")
+}
+
+fn map<'a>(name: &str, family: Family, all: impl Iterator<Item = &'a Translation>) -> String {
+    let kind = if family == Family::Ipv4 { "ipv4_addr" } else { "ipv6_addr" };
+    let texts: Vec<String> = all
+        .map(|one| {
+            let Translated { address, protocol, port } = one.what;
+            let protocol = protocol.to_string().to_lowercase();
+            format!("{address} . {protocol} . {port} : {} . {}", one.to.0, one.to.1)
+        })
+        .collect();
+    let elements =
+        if texts.is_empty() { String::new() } else { format!("\t\telements = {{ {} }}\n", texts.join(", ")) };
+    format!(
+        "\tmap {name} {{\n\t\ttype {kind} . inet_proto . inet_service : {kind} . inet_service\n{elements}\t}}\n"
+    )
+}
+
+fn suffix(family: Family) -> &'static str {
+    if family == Family::Ipv4 { "4" } else { "6" }
+}
+
+fn word(family: Family) -> &'static str {
+    if family == Family::Ipv4 { "ip" } else { "ip6" }
+}

@@ -1,0 +1,335 @@
+//! The node's bridge: its flows, its routes, and what services add, as files to read and as rules that hold.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use causeway_plan::host::host;
+use causeway_plan::northbound;
+use causeway_types::host::{HostPlan, Item, Key};
+use causeway_zone::{BridgePorts, Zone};
+use serde_json::json;
+use support::check::assert_golden;
+use support::{
+    Ip, On as _, annotate, cluster, key, nad, node, node_name, serve, service, slice, table, two_nodes,
+    with_gateway,
+};
+
+fn ports() -> BridgePorts {
+    BridgePorts { bridge: "breth0".into(), patch: Some(3), uplink: Some(1) }
+}
+
+/// n1 with a gateway whose ports are known.
+fn zone(ip: Ip) -> Zone {
+    let mut zone = cluster(ip, Some("shared"));
+    zone.set_bridge(Some(ports()));
+    zone
+}
+
+fn open_services(zone: &mut Zone, ip: Ip) {
+    zone.apply_service(&service("default/kubernetes", &ip.pick("10.96.0.1", "fd00:10:96::1")));
+    zone.apply_service(&service("kube-system/kube-dns", &ip.pick("10.96.0.10", "fd00:10:96::a")));
+}
+
+/// Items of these owners, a line each.
+fn of(plan: &HostPlan, owner: &str) -> String {
+    let owned = plan.items().values().filter(|planned| planned.owner.as_str().starts_with(owner));
+    owned.map(|planned| format!("{}\n", planned.item)).collect()
+}
+
+fn flows(plan: &HostPlan) -> Vec<String> {
+    let line = |item: &Item| match item {
+        Item::Flow(flow) => Some(format!(
+            "table={},priority={},{} actions={}",
+            flow.table, flow.priority, flow.matches, flow.actions
+        )),
+        _ => None,
+    };
+    plan.items().values().filter_map(|planned| line(&planned.item)).collect()
+}
+
+#[test]
+fn the_bridge() {
+    for ip in Ip::ALL {
+        let mut zone = zone(ip);
+        open_services(&mut zone, ip);
+        assert_golden(&format!("bridge-{}", ip.name()), &of(&host(&zone), "node:gateway"));
+    }
+}
+
+/// A web service of a network with every way in.
+fn exposed(zone: &mut Zone, ip: Ip) {
+    serve(zone, ip);
+    for (namespace, number, address) in [("ns0", 30080, 1), ("ns1", 30081, 2)] {
+        let n = address - 1;
+        let (four, six) = (format!("10.96.{n}.50"), format!("fd00:10:96::{n}:50"));
+        let mut web = service(&format!("{namespace}/web"), &ip.pick(four.as_str(), six.as_str()));
+        web.ports[0].node_port = Some(number);
+        let (four, six) = (format!("192.0.2.{address}"), format!("2001:db8::{address}"));
+        web.ingress_ips = ip.pick(four, six).into_iter().map(|ip| ip.parse().unwrap()).collect();
+        let (four, six) = (format!("198.51.100.{address}"), format!("2001:db8:1::{address}"));
+        web.external_ips = ip.pick(four, six).into_iter().map(|ip| ip.parse().unwrap()).collect();
+        zone.apply_service(&web);
+    }
+}
+
+#[test]
+fn services_from_outside() {
+    for ip in Ip::ALL {
+        let mut zone = zone(ip);
+        exposed(&mut zone, ip);
+        let plan = host(&zone);
+        let table = match plan.get(&Key::Table {
+            family: causeway_types::host::NftFamily::Inet,
+            name: "causeway-services".into(),
+        }) {
+            Some(Item::Table(table)) => table.body.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_golden(&format!("exposed-{}", ip.name()), &format!("{}{table}", of(&plan, "service:")));
+        let rows = support::check::show(&northbound(&zone), &["service:ns0:web:", "service:ns1:web:"]);
+        assert_golden(&format!("exposed-rows-{}", ip.name()), &rows);
+    }
+}
+
+/// What the programs of the real switch and firewall think of it.
+#[test]
+fn the_switch_and_the_firewall_can_read_all_of_it() {
+    for ip in Ip::ALL {
+        let mut zone = zone(ip);
+        open_services(&mut zone, ip);
+        exposed(&mut zone, ip);
+        let plan = host(&zone);
+        let text: String = flows(&plan).into_iter().map(|flow| flow + "\n").collect();
+        feed(&["ovs-ofctl", "-OOpenFlow15", "--no-names", "parse-flows", "-"], &text);
+        for planned in plan.items().values() {
+            if let Item::Table(table) = &planned.item {
+                let text = format!("table inet {} {{\n{}}}\n", table.name, table.body);
+                feed(&["nft", "--check", "-f", "-"], &text);
+            }
+        }
+    }
+}
+
+fn feed(words: &[&str], input: &str) {
+    let mut command = Command::new(causeway_testing::program(words[0]));
+    let child = command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}\n{input}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A network adds nothing to the bridge: no flow, no route, no neighbour.
+#[test]
+fn networks_cost_the_bridge_nothing() {
+    let before = host(&zone(Ip::Dual));
+    let mut zone = zone(Ip::Dual);
+    for n in 10..60 {
+        let config = json!({"topology": "layer3", "subnets": "10.20.0.0/16/24,fd20::/48"});
+        zone.apply_nad(&nad(&format!("ns{n}/net"), &format!("cluster_udn_net{n}"), n, config));
+    }
+    assert_eq!(flows(&host(&zone)), flows(&before));
+    let kinds = |plan: &HostPlan| plan.items().keys().filter(|key| !matches!(key, Key::Port(_))).count();
+    assert_eq!(kinds(&host(&zone)), kinds(&before));
+}
+
+#[test]
+fn what_is_not_known_is_held_and_a_node_without_a_gateway_has_nothing() {
+    let mut zone = zone(Ip::V4);
+    exposed(&mut zone, Ip::V4);
+    assert!(!flows(&host(&zone)).is_empty());
+    let dirty = zone.set_bridge(Some(BridgePorts { patch: None, ..ports() })).on(&zone);
+    assert!(dirty.host && dirty.northbound.is_empty());
+    let held = host(&zone);
+    let owners: BTreeSet<&str> = held.holds().keys().map(|owner| owner.as_str()).collect();
+    assert!(owners.contains("node:gateway") && owners.contains("service:ns1/web"), "{owners:?}");
+    assert!(held.holds().values().all(|reason| reason.contains("patch port")));
+    zone.apply_node(&node("n1", 2));
+    let none = host(&zone);
+    assert!(flows(&none).is_empty() && none.holds().is_empty(), "{none}");
+    assert!(!of(&none, "node:services").contains("causeway-services"));
+}
+
+/// Followed by events: the service may come, move and go after the network.
+#[test]
+fn services_that_everybody_reaches_are_followed() {
+    let mut zone = zone(Ip::V4);
+    let open = |zone: &Zone| -> Vec<String> {
+        flows(&host(zone)).into_iter().filter(|flow| flow.contains("priority=250,")).collect()
+    };
+    assert_eq!(open(&zone), [""; 0]);
+    assert!(zone.apply_service(&service("kube-system/kube-dns", &["10.96.0.10"])).on(&zone).host);
+    assert!(open(&zone)[0].contains("nw_dst=10.96.0.10"));
+    zone.apply_service(&service("kube-system/kube-dns", &["10.96.0.53"]));
+    assert!(open(&zone).len() == 1 && open(&zone)[0].contains("nw_dst=10.96.0.53"));
+    zone.delete_service(&key("kube-system", "kube-dns"));
+    assert_eq!(open(&zone), [""; 0]);
+    assert!(zone.apply_service(&service("ns0/other", &["10.96.0.99"])).on(&zone).host);
+    assert_eq!(open(&zone), [""; 0]);
+}
+
+/// Who writes addresses into his own service gets none that the cluster or a node uses, and none that somebody else was given.
+#[test]
+fn nobody_takes_an_address_that_is_not_his() {
+    let mut zone = zone(Ip::V4);
+    let arrives = |zone: &Zone| -> Vec<String> {
+        let at_door = flows(&host(zone)).into_iter().filter(|flow| flow.starts_with("table=5,priority=100,"));
+        at_door
+            .map(|flow| flow.split(" actions").next().unwrap().replace("table=5,priority=100,", ""))
+            .collect()
+    };
+    let mut thief = service("ns1/web", &["10.96.0.66"]);
+    let taken =
+        ["172.18.0.2", "172.18.0.3", "10.96.0.1", "10.244.0.9", "169.254.0.2", "100.64.0.2", "127.0.0.1"];
+    thief.external_ips = taken.iter().map(|ip| ip.parse().unwrap()).collect();
+    zone.apply_node(&support::at_addresses(node("n2", 3), &["172.18.0.3"]));
+    let here = support::at_addresses(node("n1", 2), &["172.18.0.2"]);
+    zone.apply_node(&with_gateway(here, Ip::V4, "shared"));
+    zone.apply_service(&thief);
+    assert_eq!(arrives(&zone), [""; 0]);
+    thief.external_ips = vec!["192.0.2.7".parse().unwrap()];
+    thief.created = 5;
+    zone.apply_service(&thief);
+    assert_eq!(arrives(&zone), ["tcp,nw_dst=192.0.2.7,tp_dst=80"]);
+    // A node that comes later with that address has it, too.
+    assert!(zone.apply_node(&support::at_addresses(node("n3", 4), &["192.0.2.7"])).on(&zone).host);
+    assert_eq!(arrives(&zone), [""; 0]);
+    zone.delete_node(&node_name("n3"));
+    let owner = |zone: &Zone| -> Vec<String> {
+        let plan = host(zone);
+        let door = |planned: &&causeway_types::host::Planned| matches!(&planned.item, Item::Flow(flow) if flow.table == 5 && flow.priority == 100);
+        plan.items().values().filter(door).map(|planned| planned.owner.to_string()).collect()
+    };
+    assert_eq!(owner(&zone), ["service:ns1/web"]);
+    let mut given = service("ns0/web", &["10.96.0.67"]);
+    (given.ingress_ips, given.created) = (vec!["192.0.2.7".parse().unwrap()], 9);
+    zone.apply_service(&given);
+    assert_eq!(owner(&zone), ["service:ns0/web"], "whoever was given an address has it");
+    let mut older = service("ns2/web", &["10.96.0.68"]);
+    (older.external_ips, older.created) = (thief.external_ips.clone(), 4);
+    zone.delete_service(&key("ns0", "web"));
+    zone.apply_service(&older);
+    assert_eq!(owner(&zone), ["service:ns2/web"], "then the older service");
+}
+
+/// What a tenant writes himself changes no way of the node's, nor of other networks.
+#[test]
+fn an_owners_own_word_counts_on_the_wire_alone() {
+    let mut zone = zone(Ip::V4);
+    let mut web = service("ns1/web", &["10.96.0.66"]);
+    web.external_ips = vec!["192.0.2.7".parse().unwrap()];
+    zone.apply_service(&web);
+    let plan = host(&zone);
+    let naming: Vec<String> = flows(&plan).into_iter().filter(|flow| flow.contains("192.0.2.7")).collect();
+    assert_eq!(naming.len(), 1, "{naming:?}");
+    assert!(!plan.to_string().contains("192.0.2.7 . tcp"));
+}
+
+/// `externalTrafficPolicy: Local`: this node's endpoints, and the client's own address.
+#[test]
+fn clients_keep_their_address_where_the_service_is_local() {
+    let mut zone = two_nodes(Ip::V4, Some("shared"));
+    zone.set_bridge(Some(ports()));
+    let mut web = service("ns0/web", &["10.96.0.66"]);
+    (web.ports[0].node_port, web.external_local) = (Some(30080), true);
+    zone.apply_service(&web);
+    support::behind(&mut zone, "ns0", &["10.244.0.3@n1", "10.244.1.3@n2"]);
+    zone.apply_endpoint_slice(&slice("ns0/web-4", "web", None, &["10.244.0.3@n1", "10.244.1.3@n2"]));
+    let columns = ["name", "vips", "options"];
+    let rows = table(&northbound(&zone), "service:ns0:web:", "Load_Balancer", &columns);
+    let of = |name: &str| rows.iter().find(|row| row.contains(name)).unwrap().clone();
+    let local = of("node_ports_local_n1");
+    assert!(
+        local.contains("172.18.0.2:30080=10.244.0.3:8080 |") && local.contains("skip_snat=true"),
+        "{local}"
+    );
+    let pods = of("node_ports_switch_n1");
+    assert!(pods.contains("172.18.0.2:30080=10.244.0.3:8080,10.244.1.3:8080 |"), "{pods}");
+    assert!(pods.contains("skip_snat=false"), "{pods}");
+    // An endpoint that is the node itself has its clients from the host, which knows them.
+    let dirty = zone.apply_endpoint_slice(&slice("ns0/web-4", "web", None, &["172.18.0.2@n1"])).on(&zone);
+    assert!(dirty.host);
+    zone.apply_node(&with_gateway(support::at_addresses(node("n1", 2), &["172.18.0.2"]), Ip::V4, "shared"));
+    zone.apply_pod(&support::host_pod("ns0/p-172-18-0-2", "n1"));
+    let plan = host(&zone);
+    assert!(!flows(&plan).iter().any(|flow| flow.starts_with("table=5,priority=100,")));
+    let all = plan.items().values().find_map(|planned| match &planned.item {
+        Item::Table(table) if table.name == "causeway-services" => Some(table.body.clone()),
+        _ => None,
+    });
+    let all = all.unwrap();
+    assert!(all.contains("172.18.0.2 . tcp . 30080 : 172.18.0.2 . 8080"), "{all}");
+}
+
+/// The default network's router cannot send to the node's own address, since that is its own.
+#[test]
+fn an_endpoint_of_the_node_itself_is_reached_by_its_masquerade_address() {
+    let mut zone = two_nodes(Ip::V4, Some("shared"));
+    zone.set_bridge(Some(ports()));
+    zone.apply_node(&with_gateway(support::at_addresses(node("n1", 2), &["172.18.0.2"]), Ip::V4, "shared"));
+    zone.apply_service(&service("default/kubernetes", &["10.96.0.1"]));
+    zone.apply_endpoint_slice(&slice("default/kubernetes", "kubernetes", None, &["172.18.0.2@n1"]));
+    let rows = table(
+        &northbound(&zone),
+        "service:default:kubernetes:",
+        "Load_Balancer",
+        &["name", "vips", "selection_fields"],
+    );
+    assert_eq!(
+        rows,
+        [
+            "Service_default/kubernetes_TCP_node_router_n1 | 10.96.0.1:80=169.254.0.2:8080 | ip_src",
+            "Service_default/kubernetes_TCP_node_switch_n1 | 10.96.0.1:80=172.18.0.2:8080 | ",
+        ]
+    );
+}
+
+/// Nobody behind the patch port speaks for the node's tunnels, and nobody on the wire reaches what is inside.
+#[test]
+fn the_bridge_keeps_apart() {
+    let all = flows(&host(&zone(Ip::Dual)));
+    let has = |text: &str| assert!(all.iter().any(|flow| flow == text), "{text}\n{}", all.join("\n"));
+    has("table=0,priority=320,in_port=3,udp,tp_dst=6081 actions=drop");
+    has("table=0,priority=320,in_port=3,udp6,tp_dst=6081 actions=drop");
+    for inside in ["10.244.0.0/16", "10.96.0.0/16", "100.64.0.0/16", "100.88.0.0/16", "169.254.0.0/17"] {
+        has(&format!(
+            "table=0,priority=145,in_port=1,dl_dst=02:42:ac:12:00:02,ip,nw_dst={inside} actions=drop"
+        ));
+    }
+    has("table=0,priority=245,in_port=3,dl_dst=0a:58:a9:fe:00:06,ip,nw_dst=10.244.0.0/16 actions=drop");
+    has("table=0,priority=20,in_port=3 actions=drop");
+    has("table=0,priority=1, actions=drop");
+}
+
+/// Whoever plans a device has all addresses on it, and the node needs its own.
+#[test]
+fn the_bridges_device_is_the_nodes() {
+    let plan = host(&zone(Ip::Dual));
+    assert_eq!(plan.get(&Key::Link("breth0".into())), None);
+    assert!(plan.items().keys().any(|key| key.device() == Some("breth0")), "what is on it is planned");
+}
+
+/// The uplink's VLAN is put on and taken off by the flows.
+#[test]
+fn a_tagged_uplink() {
+    let mut zone = zone(Ip::V4);
+    let config = with_gateway(node("n1", 2), Ip::V4, "shared").published["k8s.ovn.org/l3-gateway-config"]
+        .replace(r#""vlan-id":"0""#, r#""vlan-id":"7""#);
+    zone.apply_node(&annotate(node("n1", 2), "l3-gateway-config", &config));
+    let all = flows(&host(&zone));
+    for flow in all.iter().filter(|flow| flow.contains("in_port=1,")) {
+        assert!(
+            flow.contains("dl_vlan=7") && (flow.contains("strip_vlan") || flow.ends_with("drop")),
+            "{flow}"
+        );
+    }
+    assert!(
+        all.iter()
+            .filter(|flow| flow.contains("output:1"))
+            .all(|flow| flow.contains("mod_vlan_vid:7,output:1"))
+    );
+}

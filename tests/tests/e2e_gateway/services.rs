@@ -1,0 +1,125 @@
+//! Services from outside, from nodes and from pods of every network.
+
+use super::ask::{Ask, asked_from, asked_from_pods};
+use super::{OUTSIDE, PODS, islands, node_addresses, source, url};
+use causeway_sandbox::harness::Sandbox;
+use causeway_tests::nothing_wrong;
+
+const NETWORKS: [&str; 4] = ["blue", "red", "green", "plain"];
+
+/// Node ports: for each network one service for all clients, and one for those of the node, each with TCP and UDP.
+fn ports(namespace: &str) -> [u16; 2] {
+    let n = NETWORKS.iter().position(|name| *name == namespace).unwrap() as u16;
+    [30100 + 10 * n, 30105 + 10 * n]
+}
+
+fn manifest(namespace: &str) -> String {
+    let [all, local] = ports(namespace);
+    let one = |name: &str, port: u16, policy: &str| {
+        format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec:\n  type: NodePort\n  \
+             ipFamilyPolicy: RequireDualStack\n  externalTrafficPolicy: {policy}\n  selector: {{app: tools}}\n  ports:\n  \
+             - {{name: http, port: 80, targetPort: 8080, nodePort: {port}}}\n  \
+             - {{name: udp, port: 81, targetPort: 8081, protocol: UDP, nodePort: {}}}\n",
+            port + 1
+        )
+    };
+    one("all", all, "Cluster") + &one("local", local, "Local")
+}
+
+pub(crate) fn expose(sandbox: &Sandbox) {
+    sandbox.apply(&NETWORKS.map(manifest).concat()).unwrap();
+}
+
+pub(crate) fn cluster_ips(sandbox: &Sandbox, namespace: &str) -> Vec<String> {
+    let object = sandbox.get(&["service", "-n", namespace, "all"]).unwrap();
+    let all = object["spec"]["clusterIPs"].as_array().unwrap();
+    all.iter().map(|address| address.as_str().unwrap().to_owned()).collect()
+}
+
+/// Every network's node ports at these nodes' addresses, TCP and UDP, both families: label `network policy protocol address`.
+fn node_ports(nodes: &[&str]) -> Vec<Ask> {
+    let mut all = Vec::new();
+    for network in NETWORKS {
+        let [cluster, local] = ports(network);
+        for (policy, port) in [("Cluster", cluster), ("Local", local)] {
+            for address in nodes.iter().flat_map(|node| node_addresses(node)) {
+                let name = format!("{network} {policy} tcp {address}");
+                all.push(Ask::http(&url(&address, port, "/clientip"), &name));
+                let name = format!("{network} {policy} udp {address}");
+                all.push(Ask::udp(&address, port + 1, "clientip", &name));
+            }
+        }
+    }
+    all
+}
+
+/// From outside: at nodes with an endpoint and at one without; `Local` keeps the client's address, and where there is no endpoint
+/// nobody answers.
+#[test]
+fn b1_node_ports_from_outside() {
+    let sandbox = islands();
+    expose(sandbox);
+    let all = node_ports(&["n1", "n2", "n3"]);
+    let empty = node_addresses("n3");
+    let as_wanted = || {
+        let said = asked_from(sandbox, "outside", &all);
+        let mut wrong = Vec::new();
+        for ask in &all {
+            let answer = said.get(&ask.label).map(String::as_str);
+            let (local, at) = (ask.label.contains(" Local "), ask.label.rsplit_once(' ').unwrap().1);
+            let without = local && empty.iter().any(|address| address == at);
+            let good = match answer {
+                None => without,
+                Some(answer) => !without && (!local || OUTSIDE.contains(&source(answer))),
+            };
+            if !good {
+                wrong.push(format!("{} gave {answer:?}", ask.label));
+            }
+        }
+        nothing_wrong(&wrong, "")
+    };
+    sandbox.wait_for("node ports from outside", as_wanted).unwrap();
+}
+
+/// From processes of nodes: cluster addresses of every network, node ports of the own node and of others.
+#[test]
+fn b2_services_from_nodes() {
+    let sandbox = islands();
+    expose(sandbox);
+    for node in ["n1", "n3"] {
+        let mut all: Vec<Ask> = node_ports(&["n1", "n2", "n3"])
+            .into_iter()
+            .filter(|ask| ask.label.contains(" Cluster "))
+            .collect();
+        for network in NETWORKS {
+            for address in cluster_ips(sandbox, network) {
+                all.push(Ask::http(&url(&address, 80, "/hostname"), &format!("{network} {address}")));
+            }
+        }
+        let as_wanted = || {
+            let said = asked_from(sandbox, node, &all);
+            let missing = all.iter().filter(|ask| !said.contains_key(&ask.label));
+            nothing_wrong(&missing.map(|ask| format!("{node}: {}", ask.label)).collect::<Vec<_>>(), "")
+        };
+        sandbox.wait_for(&format!("services from {node}"), as_wanted).unwrap();
+    }
+}
+
+/// From pods of every network: node ports of every network, at the own node and at others, as anybody outside has them.
+#[test]
+fn b3_node_ports_from_pods_of_every_network() {
+    let sandbox = islands();
+    expose(sandbox);
+    let all: Vec<Ask> = node_ports(&["n1", "n2"]);
+    let pods = PODS.map(|(pod, _)| pod);
+    let as_wanted = || {
+        let mut wrong = Vec::new();
+        for (pod, said) in asked_from_pods(sandbox, &pods, &all)? {
+            let missing = all.iter().filter(|ask| !said.contains_key(&ask.label));
+            wrong.extend(missing.map(|ask| format!("{pod}: {}", ask.label)));
+        }
+        nothing_wrong(&wrong, "")
+    };
+    sandbox.wait_for("node ports from pods", as_wanted).unwrap();
+}
