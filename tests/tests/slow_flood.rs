@@ -17,6 +17,8 @@ const DEVICE: &str = "ovn-udn1";
 const RATE: u32 = 5000;
 /// How long a flood is measured.
 const MEASURED: Duration = Duration::from_secs(6);
+/// How often a pod is started without and with the floods.
+const ROUNDS: usize = 3;
 /// Without limits a flood costs at least so many times as much.
 const RATIO: u32 = 4;
 
@@ -119,7 +121,6 @@ fn a_flood_costs_others_nothing() {
         Flood::Neighbour { from: v6, to: neighbour },
     ];
 
-    let usual = pod_takes(&sandbox, "calm/usual");
     others_are_answered(&sandbox, "calm/b", &calm_idle);
     let limited = floods.map(|what| cost(&sandbox, &from, what));
     let unlimited = without_limits(&sandbox, || floods.map(|what| cost(&sandbox, &from, what)));
@@ -127,10 +128,23 @@ fn a_flood_costs_others_nothing() {
         assert!(limited * RATIO < unlimited, "{what:?}: {limited:?} with limits, {unlimited:?} without");
     }
 
-    let running = floods.map(|what| flood(&from, DEVICE, what, RATE));
-    sleep(Duration::from_secs(1));
-    others_are_answered(&sandbox, "calm/usual", &calm_idle);
-    let flooded = pod_takes(&sandbox, "calm/flooded");
-    println!("a pod takes {usual:?}, and {flooded:?} while {} packets are sent", running[0].sent());
+    // In turn, and the middle of each: other things happen on the machine, too.
+    let (mut usual, mut flooded) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let neighbour = format!("calm/usual-{round}");
+        usual.push(pod_takes(&sandbox, &neighbour));
+        let running = floods.map(|what| flood(&from, DEVICE, what, RATE));
+        sleep(Duration::from_secs(1));
+        others_are_answered(&sandbox, &neighbour, &calm_idle);
+        flooded.push(pod_takes(&sandbox, &format!("calm/flooded-{round}")));
+        assert!(running.iter().all(|flood| flood.sent() > RATE));
+    }
+    println!("pods take {usual:?}, and {flooded:?} while packets are sent");
+    let (usual, flooded) = (middle(usual), middle(flooded));
     assert!(flooded < usual * 2 + Duration::from_secs(3), "{flooded:?}, usually {usual:?}");
+}
+
+fn middle(mut all: Vec<Duration>) -> Duration {
+    all.sort();
+    all[all.len() / 2]
 }
