@@ -192,17 +192,16 @@ fn to_next_hops(scope: &Scope<'_>, gateway: &Gateway, leg: &Leg) -> Vec<Planned>
     hops.map(|hop| route_out(scope, everywhere(leg.family), *hop)).collect()
 }
 
-/// What leaves by the gateway router has this source.
+/// What leaves by the gateway router has this source, and so has the router's own address in the join subnet.
 fn outer_sources(scope: &Scope<'_>, leg: &Leg, outer: IpAddr) -> Vec<Planned> {
     let join = leg.join_of(scope.here.id).ok().map(|join| join.addr().to_string());
     let insides = join.into_iter().chain(leg.subnets.iter().map(ToString::to_string));
-    insides
-        .map(|inside| {
-            let path = at(scope.name(), &["nat", &inside]);
-            let row = snat(scope, inside, outer);
-            Planned::new(path, row).within::<nb::LogicalRouter>(&gateway_router(scope.name()), "nat")
-        })
-        .collect()
+    insides.map(|inside| outer_nat(scope, snat(scope, inside, outer))).collect()
+}
+
+fn outer_nat(scope: &Scope<'_>, row: nb::Nat) -> Planned {
+    let path = at(scope.name(), &["nat", row.logical_ip.as_str()]);
+    Planned::new(path, row).within::<nb::LogicalRouter>(&gateway_router(scope.name()), "nat")
 }
 
 fn snat(scope: &Scope<'_>, inside: String, outer: IpAddr) -> nb::Nat {

@@ -21,7 +21,10 @@ use causeway_zone::{Gateway, Leg};
 use ipnet::IpNet;
 
 use super::super::{Result, Scope};
-use super::{at, everywhere, localnet, outer_port, outer_sources, outward, route_out, to_next_hops, to_node};
+use super::{
+    at, everywhere, localnet, outer_nat, outer_port, outer_sources, outward, route_out, snat, to_next_hops,
+    to_node,
+};
 use crate::common::ACL_METER;
 use crate::row::{ids, map, role_ids, set, with};
 
@@ -82,6 +85,7 @@ fn default_network(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>>
         rows.extend(to_next_hops(scope, gateway, leg));
         // Its own source is told from the node's by the bridge, which gives both of them ports of their own.
         rows.extend(outer_sources(scope, leg, masked(scope, leg, MasqueradeRole::DefaultNetwork)?));
+        rows.push(guests(scope, leg)?);
         rows.extend(to_node(scope, leg, gateway.address(leg.family)));
     }
     Ok(rows)
@@ -99,6 +103,16 @@ fn user_network(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>> {
         rows.extend(outer_sources(scope, leg, address));
     }
     Ok(rows)
+}
+
+/// Pods of other networks have the router's own source towards pods of the default network, which answer for services that everybody
+/// reaches. Load balancers give it to a connection's first packet alone: one that follows before the answer (two questions of a
+/// resolver at once) would keep the masquerade address, and its answer be lost.
+fn guests(scope: &Scope<'_>, leg: &Leg) -> Result<Planned> {
+    let own = leg.join_of(scope.here.id).map_err(|error| scope.fault(error))?.addr();
+    let row = snat(scope, leg.masquerade.to_string(), own);
+    let inward = format!("outport == \"{}\"", scope.net.names.gateway_to_join(scope.here.name));
+    Ok(outer_nat(scope, nb::Nat { r#match: inward.into(), ..row }))
 }
 
 fn external_switch(scope: &Scope<'_>) -> Planned {
