@@ -1,10 +1,12 @@
 //! What the end-to-end tests share. Each file in `tests/` is a program with a sandbox of its own.
 
+mod flood;
 mod inventory;
 pub mod outside;
 mod roads;
 mod traffic;
 
+pub use flood::{Flood, Running, flood, namespace};
 pub use inventory::{inventory, transactions, zone};
 pub use roads::{joined, network, nothing_wrong, road, wait_roads};
 pub use traffic::{condition, kill_and_wait, lost_during, wait_reach};
