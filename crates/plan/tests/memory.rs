@@ -65,7 +65,8 @@ fn endpoints_are_small() {
     assert!(each <= 48, "{each} bytes for each endpoint");
 }
 
-/// Of a pod of the default network its address is kept, to tell whether endpoints are who they say.
+/// Of a pod of the default network its address is kept, and a mark of it in its namespace, to tell whether endpoints are who they
+/// say.
 fn addresses_of_the_default_network_are_small() {
     let mut zone = two_nodes(Ip::V4, None);
     let far = |n: u32| {

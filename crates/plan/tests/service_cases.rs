@@ -515,8 +515,8 @@ fn aimed(address: &str, pod: Option<&str>) -> causeway_record::EndpointSlice {
     causeway_record::EndpointSlice::trim(serde_json::from_value(object).unwrap(), key("plain", "web-1"))
 }
 
-/// On the default network only the pod that an endpoint names is served, at the address that it has, wherever it runs; pods on
-/// nodes where they run; and what is outside of the cluster. In both families.
+/// On the default network only the pod that an endpoint names is served, at the address that it has, wherever it runs; an own pod
+/// by its address alone; pods on nodes where they run; and what is outside of the cluster. In both families.
 #[test]
 fn endpoints_of_the_default_network_are_who_they_say() {
     let mut zone = two_nodes(Ip::Dual, None);
@@ -531,6 +531,8 @@ fn endpoints_of_the_default_network_are_who_they_say() {
     let own = ["10.244.1.7/24", "fd00:10:244:1::7/64"];
     zone.apply_pod(&pod("plain/a", "n2", &[("default", "primary", &own, None)]));
     zone.apply_pod(&pod("victim/b", "n2", &[("default", "primary", &["10.244.1.8/24"], None)]));
+    let locked = [("default", "infrastructure-locked", &["10.244.1.6/24"][..], None)];
+    zone.apply_pod(&pod("plain/locked", "n2", &locked));
     zone.apply_pod(&causeway_record::Pod { host_network: true, ..bare_pod("plain/host", "n2") });
     let served = |zone: &mut Zone, address: &str, pod: Option<&str>| {
         zone.apply_endpoint_slice(&aimed(address, pod));
@@ -540,6 +542,8 @@ fn endpoints_of_the_default_network_are_who_they_say() {
     for (address, pod) in [
         ("10.244.1.7", Some("a")),
         ("fd00:10:244:1::7", Some("a")),
+        ("10.244.1.7", None),
+        ("fd00:10:244:1::7", None),
         ("172.18.9.3", Some("host")),
         ("192.0.2.7", None),
         ("2001:db8::7", Some("gone")),
@@ -547,9 +551,13 @@ fn endpoints_of_the_default_network_are_who_they_say() {
         assert!(served(&mut zone, address, pod), "{address} of {pod:?}");
     }
     for (address, pod) in [
-        ("10.244.1.7", None),
+        ("10.244.1.7", Some("gone")),
         ("10.244.1.8", Some("a")),
         ("10.244.1.8", Some("b")),
+        ("10.244.1.8", None),
+        ("10.244.1.6", None),
+        ("10.244.1.6", Some("locked")),
+        ("172.18.9.3", None),
         ("10.244.1.9", Some("gone")),
         ("fd00:10:244:1::8", Some("a")),
         ("172.18.9.2", Some("host")),
@@ -581,6 +589,36 @@ fn endpoints_follow_the_pods_that_they_name() {
     assert_eq!(zone.delete_pod(&key("plain", "a")).on(&zone).northbound, [slice]);
     zone.apply_pod(&pod("victim/b", "n2", &[("default", "primary", &["10.244.1.7/24"], None)]));
     assert_eq!(targets(&zone), ["10.96.0.50:80="], "it is somebody else's now");
+}
+
+/// An endpoint that names nobody follows whichever pod of its namespace has the address, and nobody else's.
+#[test]
+fn endpoints_follow_the_pods_at_their_address() {
+    let mut zone = two_nodes(Ip::V4, None);
+    zone.apply_namespace(&namespace("plain", false));
+    zone.apply_service(&service("plain/web", &["10.96.0.50"]));
+    zone.apply_endpoint_slice(&aimed("10.244.1.7", None));
+    let slice = ["service:plain:web:default:".to_owned()];
+    let (none, one) = (["10.96.0.50:80="], ["10.96.0.50:80=10.244.1.7:8080"]);
+    let with = |name: &str, address: &str| {
+        pod(name, "n2", &[("default", "primary", &[&format!("{address}/24")], None)])
+    };
+    assert_eq!(targets(&zone), none);
+    assert!(zone.apply_pod(&with("victim/b", "10.244.1.7")).on(&zone).northbound.is_empty());
+    assert_eq!(targets(&zone), none, "it is somebody else's");
+    zone.delete_pod(&key("victim", "b"));
+    assert_eq!(zone.apply_pod(&with("plain/a", "10.244.1.7")).on(&zone).northbound, slice);
+    assert_eq!(targets(&zone), one);
+    // The next one may be seen before the last one is gone.
+    zone.apply_pod(&with("plain/b", "10.244.1.7"));
+    zone.delete_pod(&key("plain", "a"));
+    assert_eq!(targets(&zone), one);
+    assert_eq!(zone.apply_pod(&with("plain/b", "10.244.1.8")).on(&zone).northbound, slice);
+    assert_eq!(targets(&zone), none);
+    assert_eq!(zone.apply_pod(&with("plain/b", "10.244.1.7")).on(&zone).northbound, slice);
+    let finished = causeway_record::Pod { finished: true, ..with("plain/b", "10.244.1.7") };
+    assert_eq!(zone.apply_pod(&finished).on(&zone).northbound, slice);
+    assert_eq!(targets(&zone), none);
 }
 
 /// What is behind a road is not served by one's own slice, from the moment the road is there, whatever the mirror still says.

@@ -2,8 +2,9 @@
 //!
 //! Mirrors are the cluster manager's word, and it has judged their addresses; here only roads are looked at, which may be newer
 //! than a mirror. On the default network an endpoint counts if it has the address of the pod that it names, in the slice's own
-//! namespace, or if nobody in the cluster has the address. So of every pod of the default network its address is kept, under a
-//! mark that stands for its name: a few dozen bytes each.
+//! namespace; if it names none, and a pod of that namespace has the address; or if nobody in the cluster has it. So of every pod of
+//! the default network its address is kept, under a mark that stands for its name, and a mark of its namespace with the address:
+//! less than a hundred bytes each.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,17 +12,26 @@ use std::sync::Arc;
 
 use causeway_api::annotations::{Attachment, PodRole};
 use causeway_record::{self as record, ObjectKey};
-use causeway_types::{Cidr, NetworkName, NodeName};
+use causeway_types::{Cidr, NamespaceName, NetworkName, NodeName};
 use sha2::{Digest as _, Sha256};
 
 use super::service::{EndpointInfo, SliceInfo};
 use super::{Change, Changes, Zone};
 
-/// Stands for a pod's name. So long that nobody finds a name with the mark of somebody else's.
+/// Stands for a pod's name, or for an address in a namespace. So long that nobody finds a name with the mark of somebody else's.
 pub(super) type Mark = [u8; 12];
 
 pub(super) fn mark(pod: &ObjectKey) -> Mark {
-    let hash = Sha256::digest(pod.to_string());
+    mark_of(&pod.to_string())
+}
+
+/// No namespace has a space in its name.
+fn mark_at(namespace: &NamespaceName, address: IpAddr) -> Mark {
+    mark_of(&format!("{namespace} {address}"))
+}
+
+fn mark_of(text: &str) -> Mark {
+    let hash = Sha256::digest(text);
     let mut mark = Mark::default();
     mark.copy_from_slice(&hash[..12]);
     mark
@@ -56,27 +66,69 @@ impl Own {
         }
         Some(Self::Addresses(v4, v6))
     }
+
+    /// Addresses that are this pod's alone; those of its node are others' too.
+    fn addresses(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let (v4, v6) = match self {
+            Self::Addresses(v4, v6) => (*v4, *v6),
+            Self::Host(_) => (None, None),
+        };
+        v4.map(IpAddr::V4).into_iter().chain(v6.map(IpAddr::V6))
+    }
 }
 
 /// Pods that endpoints of the default network may be.
 #[derive(Debug, Default)]
 pub(super) struct Behind {
     pods: HashMap<Mark, Own>,
+    /// How many pods of a namespace have an address: two while a pod follows another.
+    addresses: HashMap<Mark, u32>,
+}
+
+impl Behind {
+    fn count(&mut self, namespace: &NamespaceName, address: IpAddr) {
+        *self.addresses.entry(mark_at(namespace, address)).or_default() += 1;
+    }
+
+    fn discount(&mut self, namespace: &NamespaceName, address: IpAddr) {
+        let mark = mark_at(namespace, address);
+        if let Some(count) = self.addresses.get_mut(&mark) {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&mark);
+            }
+        }
+    }
+
+    /// Puts what a pod has in place of what it had, and gives all addresses of both.
+    fn set(&mut self, key: &ObjectKey, mark: Mark, own: Option<Own>) -> Vec<IpAddr> {
+        let new: Vec<IpAddr> = own.iter().flat_map(Own::addresses).collect();
+        let old = match own {
+            Some(own) => self.pods.insert(mark, own),
+            None => self.pods.remove(&mark),
+        };
+        let old: Vec<IpAddr> = old.iter().flat_map(Own::addresses).collect();
+        new.iter().for_each(|address| self.count(&key.namespace, *address));
+        old.iter().for_each(|address| self.discount(&key.namespace, *address));
+        old.into_iter().chain(new).collect()
+    }
 }
 
 impl Zone {
-    /// Takes in what a pod has, or that it is gone. Endpoints that name it are judged anew; only its own namespace can name it.
+    /// Takes in what a pod has, or that it is gone. Endpoints that name it or have its address are judged anew, those of its own
+    /// namespace: nobody else's can be this pod.
     pub(super) fn set_behind(&mut self, key: &ObjectKey, pod: Option<&record::Pod>) -> Changes {
         let (mark, own) = (mark(key), pod.and_then(Own::of));
         let mut changes = Changes::default();
         if self.behind.pods.get(&mark) == own.as_ref() {
             return changes;
         }
-        match own {
-            Some(own) => drop(self.behind.pods.insert(mark, own)),
-            None => drop(self.behind.pods.remove(&mark)),
-        }
-        for service in self.services.naming(&key.namespace, |one| one.pod == Some(mark)) {
+        let addresses = self.behind.set(key, mark, own);
+        let is_it = |one: &EndpointInfo| match one.pod {
+            Some(pod) => pod == mark,
+            None => addresses.contains(&one.address),
+        };
+        for service in self.services.naming(&key.namespace, is_it) {
             changes.add(Change::Endpoints { service, network: self.default.clone() });
         }
         changes
@@ -117,12 +169,14 @@ impl Zone {
         if slice.mirror().is_some() {
             return self.is_in(network, address) || !self.is_across(network, address);
         }
-        if one.pod.is_some_and(|pod| self.is_behind(pod, address)) {
-            return true;
-        }
         // The API server says itself where it is, and that may be a node.
         let api = service.namespace.as_str() == "default" && service.name == "kubernetes";
-        !self.config.cluster.is_internal(address) && (api || self.nodes.at(address).is_none())
+        let outside = !self.config.cluster.is_internal(address) && (api || self.nodes.at(address).is_none());
+        outside
+            || match one.pod {
+                Some(pod) => self.is_behind(pod, address),
+                None => self.behind.addresses.contains_key(&mark_at(&service.namespace, address)),
+            }
     }
 
     fn is_behind(&self, pod: Mark, address: IpAddr) -> bool {

@@ -56,7 +56,7 @@ pub struct EndpointInfo {
     pub draining: bool,
     /// Whether it is on this zone's node.
     pub here: bool,
-    /// The pod of the slice's own namespace that it says to be; mirrors need none.
+    /// The pod of the slice's own namespace that it says to be. Without one its address tells; mirrors need none.
     pub(super) pod: Option<Mark>,
 }
 

@@ -1,6 +1,6 @@
 //! Which endpoints are served. Whoever may write EndpointSlices must not aim his service at others: their pods, routers or
-//! nodes. An endpoint counts if it is a pod of the slice's own namespace, by reference and address, or a pod on a node itself that
-//! really runs there. Any other address counts only if nobody in the cluster has it that the network reaches. The default
+//! nodes. An endpoint counts if it is a pod of the slice's own namespace, by reference and address or, without a reference, by its
+//! address alone; or a pod on a node itself that really runs there. Any other address counts only if nobody in the cluster has it that the network reaches. The default
 //! network's services are served by zones, which judge alike; here their users are told.
 
 use std::borrow::Cow;
@@ -41,7 +41,9 @@ impl Around<'_> {
         reached: &[Cidr],
     ) -> Judged<'a> {
         let Some((pod, reference)) = endpoint.pod(namespace) else {
-            return by_address(family, endpoint, |address| self.is_taken(reached, address));
+            let nad = self.attachments.primary_of(namespace, self.networks).map(|(nad, _)| nad);
+            let own = |address| nad.is_some() && self.pods.has_at(namespace, nad, address);
+            return by_address(family, endpoint, |address| self.is_taken(reached, address) && !own(address));
         };
         let Some(found) = self.pods.addresses(&pod) else { return Judged::Absent };
         // Another pod may have the name by now, and what a finished pod had may be somebody else's.
@@ -59,12 +61,14 @@ impl Around<'_> {
 
     /// An endpoint on the default network.
     fn judge_by_default<'a>(&self, key: &ObjectKey, source: &Source, endpoint: &'a Endpoint) -> Judged<'a> {
-        let named = endpoint.pod(&key.namespace).and_then(|(pod, _)| self.pods.addresses(&pod));
-        let own = |address: IpAddr| named.as_ref().is_some_and(|found| self.is_of_pod(found, address));
+        let own = |address: IpAddr| match endpoint.pod(&key.namespace) {
+            Some((pod, _)) => self.pods.addresses(&pod).is_some_and(|found| self.is_of_pod(&found, address)),
+            None => self.pods.has_at(&key.namespace, None, address),
+        };
         let api = key.namespace.as_str() == "default" && source.service == "kubernetes";
         by_address(source.family, endpoint, |address| {
             let at_node = self.nodes.at(address).is_some() && !api;
-            !own(address) && (self.cluster.is_internal(address) || at_node)
+            (self.cluster.is_internal(address) || at_node) && !own(address)
         })
     }
 
@@ -117,8 +121,8 @@ impl Around<'_> {
         let (api_version, kind) = slice_target(key).kind.api_version_and_kind();
         let (namespace, name, uid) = (Some(key.namespace.to_string()), key.name.clone(), uid.clone());
         let message = format!(
-            "endpoints are not served: {}. They are addresses inside of the cluster and not those of a pod of namespace {} that \
-             targetRef names",
+            "endpoints are not served: {}. They are addresses inside of the cluster, and not those of the pod that targetRef names \
+             or, without it, of any pod of namespace {}",
             skipped.join(", "),
             key.namespace
         );

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use causeway_api::annotations::keys;
 use causeway_record::{Endpoint, EndpointSlice, ObjectKey};
@@ -101,6 +102,12 @@ impl Source {
     /// The pods behind its endpoints.
     pub(super) fn pods<'a>(&'a self, namespace: &'a NamespaceName) -> impl Iterator<Item = ObjectKey> + 'a {
         self.endpoints.iter().filter_map(|endpoint| Some(endpoint.pod(namespace)?.0))
+    }
+
+    /// The addresses of endpoints that name no pod.
+    pub(super) fn unnamed<'a>(&'a self, namespace: &'a NamespaceName) -> impl Iterator<Item = IpAddr> + 'a {
+        let unnamed = self.endpoints.iter().filter(|endpoint| endpoint.pod(namespace).is_none());
+        unnamed.flat_map(|endpoint| endpoint.addresses(self.family))
     }
 }
 

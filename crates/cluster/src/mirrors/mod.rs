@@ -9,6 +9,7 @@ mod kept;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use causeway_record::{EndpointSlice, Event, Kind, ObjectKey, Target};
 use causeway_types::NamespaceName;
@@ -30,6 +31,8 @@ pub(crate) struct Mirrors {
     all: BTreeMap<ObjectKey, Kept>,
     /// Slices by the pods behind their endpoints.
     by_pod: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Slices by the addresses of endpoints that name no pod.
+    unnamed: BTreeMap<(NamespaceName, IpAddr), BTreeSet<ObjectKey>>,
     /// Slices by what their mirrors are called.
     expected: BTreeMap<ObjectKey, ObjectKey>,
     /// Mirrors by the slice that they say to mirror.
@@ -74,6 +77,9 @@ impl Mirrors {
                 for pod in source.pods(&key.namespace) {
                     toggle(&mut self.by_pod, pod, key, add);
                 }
+                for address in source.unnamed(&key.namespace) {
+                    toggle(&mut self.unnamed, (key.namespace.clone(), address), key, add);
+                }
                 if add {
                     self.expected.insert(mirror_key(key), key.clone());
                 } else {
@@ -96,7 +102,12 @@ fn named_by(slice: &Kept) -> Option<ObjectKey> {
     Some(ObjectKey { namespace: slice.key.namespace.clone(), name: mirror.source.clone() })
 }
 
-fn toggle(index: &mut BTreeMap<ObjectKey, BTreeSet<ObjectKey>>, at: ObjectKey, key: &ObjectKey, add: bool) {
+fn toggle<At: Clone + Ord>(
+    index: &mut BTreeMap<At, BTreeSet<ObjectKey>>,
+    at: At,
+    key: &ObjectKey,
+    add: bool,
+) {
     let members = index.entry(at.clone()).or_default();
     if add {
         members.insert(key.clone());
@@ -127,6 +138,18 @@ impl Mirrors {
     /// EndpointSlices with endpoints that a pod is behind.
     pub(crate) fn of_pod(&self, pod: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
         self.by_pod.get(pod).into_iter().flatten().cloned()
+    }
+
+    /// EndpointSlices of a namespace with endpoints at these addresses that name no pod.
+    pub(crate) fn at<'a>(
+        &'a self,
+        namespace: &'a NamespaceName,
+        addresses: &'a BTreeSet<IpAddr>,
+    ) -> impl Iterator<Item = ObjectKey> + 'a {
+        // Most pods have no such slice; then nothing is looked up.
+        let addresses = addresses.iter().filter(|_| !self.unnamed.is_empty());
+        let slices = addresses.filter_map(|address| self.unnamed.get(&(namespace.clone(), *address)));
+        slices.flatten().cloned()
     }
 
     /// EndpointSlices of a namespace, and those that they may be mirrors of.

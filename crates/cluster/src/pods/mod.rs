@@ -1,5 +1,6 @@
 //! Pods: who has which addresses, who waits, and what is written.
 
+mod at;
 mod entry;
 mod pools;
 mod state;
@@ -38,6 +39,7 @@ pub(crate) struct Pods {
     users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Pods by what they wait for, the oldest first.
     waiting: BTreeMap<Wait, BTreeSet<(i64, ObjectKey)>>,
+    at: at::Addresses,
 }
 
 impl Pods {
@@ -224,19 +226,17 @@ impl Manager {
             return;
         }
         self.writes.seen(&pod_target(&key));
+        if self.pods.all.get(&key).is_some_and(|state| state.record.uid != record.uid) {
+            self.pod_deleted(&key);
+        }
+        let mut moved = self.pods.count(&key, false);
         match self.pods.all.get_mut(&key) {
-            Some(state) if state.record.uid == record.uid => {
-                (state.primary, state.record) = (Primary::of(&record), record);
-            }
-            other => {
-                if other.is_some() {
-                    self.pod_deleted(&key);
-                }
-                self.pods.all.insert(key.clone(), PodState::new(record, name));
-            }
+            Some(state) => (state.primary, state.record) = (Primary::of(&record), record),
+            None => drop(self.pods.all.insert(key.clone(), PodState::new(record, name))),
         }
         self.note_uses(&key);
-        self.dirty.endpoint_slices(self.mirrors.of_pod(&key));
+        moved.extend(self.pods.count(&key, true));
+        self.look_at_endpoints(&key, &moved);
         if let Some((regarding, problem)) = self.pods.tell_of_ports(&key) {
             self.writes.warn(regarding, ERROR_UPDATING_RESOURCE, problem);
         }
@@ -247,8 +247,9 @@ impl Manager {
         self.writes.seen(&pod_target(key));
         self.give_back(key);
         self.stop_waiting(key);
+        let addresses = self.pods.count(key, false);
         self.pods.all.remove(key);
-        self.dirty.endpoint_slices(self.mirrors.of_pod(key));
+        self.look_at_endpoints(key, &addresses);
     }
 
     fn give_back(&mut self, key: &ObjectKey) {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use causeway_alloc::AddressOwner;
 use causeway_api::annotations::{Attachment, PodRole, RequestedIp};
 use causeway_record::{ObjectKey, Pod, Regarding};
-use causeway_types::ObjectName;
+use causeway_types::{NamespaceName, ObjectName};
 use ipnet::IpNet;
 
 use super::wanted::nad_of;
@@ -92,6 +92,28 @@ impl PodState {
             Attachment::Default => AddressOwner::DefaultPod(namespace, name),
             Attachment::Nad(nad) => AddressOwner::Pod(namespace, name, nad.clone()),
         }
+    }
+}
+
+/// The networks that services of a namespace may be on: where pods have the addresses by which endpoints without a reference
+/// name them. Nothing is the default network.
+pub(super) type Served = (NamespaceName, Option<ObjectKey>);
+
+impl PodState {
+    /// Where services can have the pod behind them, and at which addresses. A locked address serves nobody, and those of a node are
+    /// not the pod's alone.
+    pub(super) fn served(&self) -> Option<(Served, Vec<IpAddr>)> {
+        let Self { record, primary, .. } = self;
+        if record.finished || record.host_network || record.node.is_none() {
+            return None;
+        }
+        let namespace = record.key.namespace.clone();
+        if let Some(primary) = primary {
+            return Some(((namespace, Some(primary.nad.clone())), primary.addresses.clone()));
+        }
+        let entry = record.networks.as_ref().ok()?.as_ref()?.0.get(&Attachment::Default)?;
+        let addresses = entry.ip_addresses.iter().map(IpNet::addr).collect();
+        (entry.role != Some(PodRole::InfrastructureLocked)).then_some(((namespace, None), addresses))
     }
 }
 

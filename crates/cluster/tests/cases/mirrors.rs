@@ -648,11 +648,61 @@ fn users_of_the_default_network_are_told() {
     assert_eq!(
         world.said,
         [
-            "EndpointSlice plain/aim EndpointNotServed: endpoints are not served: 10.244.0.4. They are addresses inside of the cluster \
-             and not those of a pod of namespace plain that targetRef names"
+            "EndpointSlice plain/aim EndpointNotServed: endpoints are not served: 10.244.0.4. They are addresses inside of the cluster, \
+             and not those of the pod that targetRef names or, without it, of any pod of namespace plain"
         ]
     );
     world.pod("plain/b", "n1");
     world.change(SLICE, "plain/aim", &json!({"metadata": {"labels": {"more": "1"}}}));
     assert_eq!(world.said.len(), 1, "{:?}", world.said);
+}
+
+/// Without a reference an address counts that a pod of the slice's own namespace has, from when it has it until it is gone.
+#[test]
+fn an_endpoint_without_a_reference_is_an_own_pod() {
+    let mut world = tenant();
+    let plain = |address: &str| json!({"addresses": [address], "conditions": {"ready": true}});
+    world.put(slice("demo/hand", "IPv4", json!([plain("10.0.0.3"), plain("10.0.0.6"), plain("192.0.2.7")])));
+    assert_eq!(addresses(&world, "demo/hand"), texts(&["10.0.0.3", "192.0.2.7"]));
+    world.pod("demo/d", "n1");
+    assert_eq!(addresses(&world, "demo/hand"), texts(&["10.0.0.3", "10.0.0.6", "192.0.2.7"]));
+    world.delete(Kind::Pod, "demo/a");
+    assert_eq!(addresses(&world, "demo/hand"), texts(&["10.0.0.6", "192.0.2.7"]));
+    world.change(Kind::Pod, "demo/d", &json!({"status": {"phase": "Succeeded"}}));
+    assert_eq!(addresses(&world, "demo/hand"), texts(&["192.0.2.7"]));
+}
+
+/// One network in two namespaces: a pod of the other one never counts.
+#[test]
+fn an_endpoint_without_a_reference_is_nobody_elses_pod() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    for namespace in ["red", "blue"] {
+        world.tenant(namespace);
+        world.change(Kind::IpamClaim, namespace, &json!({"metadata": {"labels": {"on": "shared"}}}));
+    }
+    let network = json!({"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.0.0.0/24"]}});
+    world.cudn("shared", json!({"matchLabels": {"on": "shared"}}), network);
+    world.pod("red/a", "n1");
+    world.pod("blue/b", "n1");
+    let aim = json!([{"addresses": ["10.0.0.3"]}, {"addresses": ["10.0.0.4"]}]);
+    world.put(slice("red/hand", "IPv4", aim.clone()));
+    world.put(slice("blue/hand", "IPv4", aim));
+    assert_eq!(addresses(&world, "red/hand"), texts(&["10.0.0.3"]));
+    assert_eq!(addresses(&world, "blue/hand"), texts(&["10.0.0.4"]));
+}
+
+/// On the default network likewise: who has a pod there is told nothing, nor when it comes later.
+#[test]
+fn an_own_pod_of_the_default_network_needs_no_reference() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.namespace("plain", json!({}));
+    world.namespace("victim", json!({}));
+    world.pod("plain/a", "n1");
+    world.pod("victim/b", "n1");
+    world.put(slice("plain/own", "IPv4", json!([{"addresses": ["10.244.0.3"]}])));
+    assert_eq!(world.said, Vec::<String>::new());
+    world.put(slice("plain/aim", "IPv4", json!([{"addresses": ["10.244.0.4"]}])));
+    assert!(world.said.iter().any(|said| said.contains("plain/aim EndpointNotServed")), "{:?}", world.said);
+    world.delete(Kind::Pod, "plain/a");
+    assert!(world.said.iter().any(|said| said.contains("plain/own EndpointNotServed")), "{:?}", world.said);
 }
