@@ -49,6 +49,7 @@ pub(crate) const SECONDARY_FAMILIES: &str =
 pub(crate) const SAME_HOST: &str = "Subnets from the same IP family must use the same hostSubnet value";
 pub(crate) const SAME_CIDR: &str = "Subnets with same CIDR are not allowed";
 pub(crate) const OVERLAP: &str = "Subnets must not overlap or contain each other";
+pub(crate) const SPECIAL: &str = "Subnets must not have addresses that are no pod's: loopback (127.0.0.0/8, ::1), link-local (169.254.0.0/16, fe80::/10), multicast (224.0.0.0/4, ff00::/8), reserved (240.0.0.0/4) or unspecified ones (0.0.0.0/8, ::); use another subnet";
 pub(crate) const HOST_SUBNET_LONGER: &str = "HostSubnet must be smaller than CIDR subnet";
 pub(crate) const HOST_SUBNET_V4: &str = "HostSubnet must < 32 for ipv4 CIDR: it is the prefix length of each node's subnet, which needs room for pods; write 29 or less, such as 24";
 pub(crate) const HOST_SUBNET_V6: &str = "IPv6 only supports /64 host subnets";

@@ -1,6 +1,6 @@
 //! Rules of the flat form, wherever it is written.
 
-use super::{EXCLUDE_NEEDS_SUBNETS_RULE, IPAM_DISABLED, LIFECYCLE_RULE, Rule, Rules};
+use super::{EXCLUDE_NEEDS_SUBNETS_RULE, IPAM_DISABLED, LIFECYCLE_RULE, Rule, Rules, ordinary};
 use crate::schema::messages as say;
 
 /// Where the flat form is written.
@@ -133,7 +133,10 @@ fn addresses(base: &str, meant: &str) -> Vec<Rule> {
 
 fn host_lengths(base: &str) -> Vec<Rule> {
     let each = |rule: &str| format!("!has(self.subnets) || self.subnets.all(s, !{WITH_HOST} || {rule})");
+    let plain = format!("{WITH_HOST} ? s.split('/')[0] + '/' + s.split('/')[1] : s");
+    let special = format!("!has(self.subnets) || self.subnets.map(s, {plain}).all(c, {})", ordinary("c"));
     Rules::at(base)
+        .own("special", special, say::SPECIAL)
         .own("host-longer", each("int(s.split('/')[2]) > int(s.split('/')[1])"), say::HOST_SUBNET_LONGER)
         .own("host-ipv4", each("s.contains(':') || int(s.split('/')[2]) < 32"), say::HOST_SUBNET_V4)
         .own("host-ipv6", each("!s.contains(':') || int(s.split('/')[2]) == 64"), say::HOST_SUBNET_V6)

@@ -108,6 +108,7 @@ fn carved(base: &str, field: &str) -> Vec<Rule> {
 fn lists(base: &str) -> Vec<Rule> {
     Rules::at(base)
         .cidrs(".subnets")
+        .pod_subnets(".subnets[]")
         .families(".subnets")
         .cidrs(".excludeSubnets")
         .cidrs(".joinSubnets")

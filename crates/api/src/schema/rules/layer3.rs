@@ -102,6 +102,7 @@ fn subnets(base: &str) -> Vec<Rule> {
         )
         .own("same-host", format!("{} && {}", equal("!"), equal("")), say::SAME_HOST)
         .below(".subnets[].cidr", "cidr", "isCIDR(self)", say::CIDR_INVALID)
+        .pod_subnets(".subnets[].cidr")
         .below(
             ".subnets[]",
             "host-longer",

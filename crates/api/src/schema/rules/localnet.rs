@@ -31,6 +31,7 @@ pub(super) fn rules(base: &str) -> Vec<Rule> {
         )
         .below(".ipam", "lifecycle", LIFECYCLE_RULE, say::LIFECYCLE_ENABLED)
         .cidrs(".subnets")
+        .pod_subnets(".subnets[]")
         .families(".subnets")
         .cidrs(".excludeSubnets")
         .done()

@@ -80,6 +80,11 @@ impl Rules {
         self.below(&format!("{path}[]"), "cidr", "isCIDR(self)", say::CIDR_INVALID)
     }
 
+    /// Each item of a list of pod subnets, or a field of it, keeps clear of addresses with a meaning of their own.
+    fn pod_subnets(self, path: &str) -> Self {
+        self.below(path, "special", ordinary("self"), say::SPECIAL)
+    }
+
     /// Two CIDRs of a list must be of different families.
     fn families(self, path: &str) -> Self {
         let rule = different_families("isCIDR", "self[0]", "self[1]");
@@ -104,6 +109,16 @@ impl Rules {
 fn different_families(parses: &str, first: &str, second: &str) -> String {
     format!(
         "size(self) != 2 || !{parses}({first}) || !{parses}({second}) || {first}.contains(':') != {second}.contains(':')"
+    )
+}
+
+/// True unless the text is a CIDR that shares addresses with those that have a meaning of their own. What is not a CIDR is refused
+/// by another rule. 224.0.0.0/3 is multicast and reserved, ::/127 the unspecified address and loopback.
+fn ordinary(cidr: &str) -> String {
+    let special =
+        "['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3', '::/127', 'fe80::/10', 'ff00::/8']";
+    format!(
+        "!isCIDR({cidr}) || !{special}.exists(r, cidr(r).containsCIDR({cidr}) || cidr({cidr}).containsCIDR(r))"
     )
 }
 
