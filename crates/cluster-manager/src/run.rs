@@ -56,6 +56,7 @@ impl Flags {
     /// # Errors
     /// Why it cannot run, or does not run any more.
     pub async fn run(self) -> Result<(), Error> {
+        self.cluster.check()?;
         if let Some(note) = self.without_effect() {
             tracing::warn!("{note}");
         }

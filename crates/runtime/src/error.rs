@@ -14,6 +14,8 @@ pub enum Error {
     Listen { address: String, problem: std::io::Error },
     #[error("{} cannot be recorded to: {error}", path.display())]
     Recording { path: std::path::PathBuf, error: std::io::Error },
+    #[error("{0}")]
+    Flags(String),
     #[error("the task {task} has ended: {reason}")]
     Ended { task: String, reason: String },
 }

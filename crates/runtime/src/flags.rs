@@ -6,6 +6,8 @@ use std::time::Duration;
 use causeway_api::intent::{ClusterConfig, DEFAULT_HOST_PREFIX_V4, DEFAULT_HOST_PREFIX_V6, PodSubnet};
 use causeway_types::{Cidr, Family, NodeId};
 
+use crate::{Error, room};
+
 /// Flags that describe the cluster
 #[derive(Clone, Debug, clap::Args)]
 pub struct ClusterFlags {
@@ -82,6 +84,16 @@ pub struct ClusterFlags {
 }
 
 impl ClusterFlags {
+    /// Checks what flags mean together, before anything is started. What is only good to know is logged.
+    ///
+    /// # Errors
+    /// What cannot be, and what to write instead.
+    pub fn check(&self) -> Result<(), Error> {
+        let notes = room::check(&self.config()).map_err(Error::Flags)?;
+        notes.iter().for_each(|note| tracing::warn!("{note}"));
+        Ok(())
+    }
+
     /// What all networks of the cluster have in common.
     pub fn config(&self) -> ClusterConfig {
         let cluster = self.cluster_subnets.iter().map(|subnet| subnet.cidr).collect();
@@ -188,6 +200,14 @@ mod tests {
             let error = flags(&[&format!("--cluster-subnets={text}")]).unwrap_err();
             assert!(error.contains(wanted), "{error}");
         }
+    }
+
+    #[test]
+    fn subnets_that_are_too_small_are_refused_at_the_start() {
+        assert!(flags(&[]).unwrap().check().is_ok());
+        let small = flags(&["--join-subnets=100.70.0.0/24", "--max-nodes=300"]).unwrap().check().unwrap_err();
+        assert!(small.to_string().starts_with("--join-subnets 100.70.0.0/24 has room for 253"), "{small}");
+        assert!(flags(&["--join-subnets=100.70.0.0/24", "--max-nodes=253"]).unwrap().check().is_ok());
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod pages;
 mod permit;
 mod process;
 mod recording;
+mod room;
 mod tasks;
 pub mod watch;
 pub mod write;

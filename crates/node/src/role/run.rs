@@ -62,6 +62,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(20);
 /// # Errors
 /// What it cannot start without.
 pub async fn run(flags: NodeFlags) -> anyhow::Result<()> {
+    flags.cluster.check()?;
     let tls = flags.tls()?;
     let client = causeway_runtime::client(flags.cluster.kubeconfig.as_deref(), "node").await?;
     let (sender, messages) = mpsc::channel(QUEUE);
