@@ -137,4 +137,10 @@ mod tests {
         assert_eq!(parse(&quiet).without_effect(), None);
         assert!(parse(&["--enable-dynamic-udn-allocation"]).without_effect().is_some());
     }
+
+    #[tokio::test]
+    async fn subnets_without_room_are_refused_before_anything_is_asked() {
+        let error = parse(&["--join-subnets=100.70.0.0/24"]).run().await.unwrap_err().to_string();
+        assert!(error.starts_with("--join-subnets 100.70.0.0/24 has room for 253 nodes"), "{error}");
+    }
 }

@@ -7,12 +7,15 @@ use causeway_types::{
     transit_address,
 };
 
+/// Whether a subnet has room for a node.
+type HasRoom = fn(&Cidr, NodeId) -> bool;
+
 /// Checks all subnets. The answer is what is good to know all the same.
 ///
 /// # Errors
 /// Which subnet is too small, what it has room for, and how large it must be.
 pub(crate) fn check(cluster: &ClusterConfig) -> Result<Vec<String>, String> {
-    let of_nodes: [(&str, &[Cidr], fn(&Cidr, NodeId) -> bool); 3] = [
+    let of_nodes: [(&str, &[Cidr], HasRoom); 3] = [
         ("--join-subnets", &cluster.join_subnets, joins),
         ("--udn-join-subnets", &cluster.udn_join_subnets, joins),
         ("--transit-subnets", &cluster.transit_subnets, links),
@@ -33,12 +36,7 @@ fn links(cidr: &Cidr, node: NodeId) -> bool {
     transit_address(cidr, node).is_ok() && TransitPeers::of(cidr, node).is_ok()
 }
 
-fn check_nodes(
-    flag: &str,
-    cidr: &Cidr,
-    highest: NodeId,
-    has_room: fn(&Cidr, NodeId) -> bool,
-) -> Result<(), String> {
+fn check_nodes(flag: &str, cidr: &Cidr, highest: NodeId, has_room: HasRoom) -> Result<(), String> {
     if has_room(cidr, highest) {
         return Ok(());
     }

@@ -188,6 +188,13 @@ mod tests {
         Command::try_parse_from(["test", "--node-name=n1"].iter().chain(words)).unwrap().flags
     }
 
+    #[tokio::test]
+    async fn subnets_without_room_are_refused_before_anything_is_asked() {
+        let flags = parse(&["--join-subnets=100.70.0.0/24"]);
+        let error = crate::role::run(flags).await.unwrap_err().to_string();
+        assert!(error.starts_with("--join-subnets 100.70.0.0/24 has room for 253 nodes"), "{error}");
+    }
+
     #[test]
     fn plain_text_stays_on_this_machine() {
         for here in ["unix:/run/nb.sock", "tcp:127.0.0.1:6641", "tcp:[::1]:6641", "tcp:localhost:6641"] {
