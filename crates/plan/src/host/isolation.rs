@@ -62,9 +62,10 @@ impl Locked {
             Protocol::Tcp => "tcp",
             Protocol::Udp => "udp",
             Protocol::Sctp => "sctp",
-            Protocol::Icmp if address.is_ipv4() => return drop(self.echo.insert(address)),
-            Protocol::Icmpv6 if address.is_ipv6() => return drop(self.echo.insert(address)),
-            Protocol::Icmp | Protocol::Icmpv6 => return,
+            Protocol::Icmp | Protocol::Icmpv6 => {
+                let is_its = address.is_ipv4() == (open.protocol == Protocol::Icmp);
+                return self.echo.extend(is_its.then_some(address));
+            }
         };
         self.open.extend(open.port.map(|port| (address, protocol, port)));
     }
