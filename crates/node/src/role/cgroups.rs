@@ -14,6 +14,8 @@ use causeway_zone::{Cgroup, Kubelet, Processes};
 const MOUNT: &str = "/sys/fs/cgroup";
 /// Pods are at most so far below the mount: the kubelet's own root, the root of pods, classes, the pod.
 const DEEPEST: usize = 6;
+/// Where nobody was ever found to be the kubelet, all processes are looked at in one look of so many.
+const SELDOM: u8 = 10;
 /// Part of the name of the root of all pods.
 const PODS: &str = "kubepods";
 
@@ -35,6 +37,8 @@ pub(super) struct Finder {
     kubelet: Option<String>,
     /// Whether the kubelet has been known by its cgroup.
     had_cgroup: bool,
+    /// How many looks ago all processes were looked at in vain.
+    looks: u8,
     /// Where pods were.
     pods: BTreeMap<String, String>,
 }
@@ -46,7 +50,7 @@ impl Finder {
 
     fn at(told: Told, proc: &Path, mount: &Path) -> Self {
         let (proc, mount) = (proc.to_owned(), mount.to_owned());
-        Self { told, proc, mount, kubelet: None, had_cgroup: false, pods: BTreeMap::new() }
+        Self { told, proc, mount, kubelet: None, had_cgroup: false, looks: 0, pods: BTreeMap::new() }
     }
 
     /// Whether there are cgroups of version 2 where `nft` looks for them.
@@ -88,6 +92,10 @@ impl Finder {
     fn kubelets_cgroup(&mut self) -> Option<String> {
         if let Some(found) = self.kubelet.as_deref().and_then(|process| self.if_kubelet(process)) {
             return Some(found);
+        }
+        self.looks = (self.looks + 1) % SELDOM;
+        if self.looks != 1 && !self.had_cgroup {
+            return None;
         }
         let names = fs::read_dir(&self.proc).ok()?.flatten().map(|entry| entry.file_name());
         let numbers = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
@@ -210,6 +218,7 @@ mod tests {
     }
 
     fn kubelet(finder: &mut Finder) -> Kubelet {
+        finder.looks = 0;
         finder.look(&BTreeSet::new()).kubelet
     }
 
@@ -247,6 +256,17 @@ mod tests {
         assert_eq!(kubelet(&mut finder), Kubelet::User(finder.told.user), "another user's");
         finder.told.user -= 1;
         assert!(matches!(kubelet(&mut finder), Kubelet::Cgroup(_)));
+    }
+
+    #[test]
+    fn a_kubelet_that_comes_late_is_found() {
+        let node = Node::new();
+        let mut finder = node.finder(None);
+        let look = |finder: &mut Finder| finder.look(&BTreeSet::new()).kubelet;
+        assert!(matches!(look(&mut finder), Kubelet::User(_)));
+        node.process("70", "kubelet", "4026531840", "system.slice/kubelet.service");
+        let looks = (1..30).find(|_| matches!(look(&mut finder), Kubelet::Cgroup(_)));
+        assert_eq!(looks, Some(usize::from(SELDOM)));
     }
 
     #[test]
