@@ -7,7 +7,7 @@ image_suite=trixie
 image_folder=$cache/image-$image_suite-$machine-2
 image_packages=(bash coreutils curl dash grep hostname iproute2 iputils-ping libc-bin netcat-openbsd procps sed tcpdump)
 # What Kubernetes' own tests ask for beside that is large, so it is an archive of its own.
-e2e_image_folder=$cache/image-e2e-$image_suite-$machine-1
+e2e_image_folder=$cache/image-e2e-$image_suite-$machine-2
 e2e_packages=(bind9-dnsutils)
 
 setup_image() {
@@ -25,6 +25,7 @@ setup_e2e_image() {
     part=image
     whole "$e2e_image_folder" || {
         provide "$(unit agnhost "$(locked "$kube_sources" k8s.io/kubernetes)")" build_kubernetes agnhost
+        provide_coredns
         alone e2e-image make_unit "$e2e_image_folder" make_e2e_image causeway-e2e.tar
     }
     link "$schemas" "$e2e_image_folder/causeway-e2e.tar"
@@ -54,6 +55,7 @@ make_e2e_image() {
     local archive=$1/archive layer
     say "making the images of Kubernetes' own tests from Debian $image_suite's packages"
     image_tools "$1" "${image_packages[@]}" "${e2e_packages[@]}"
+    image_of_agnhost "$1/root"
     mkdir -p "$archive"
     layer=$(image_layer "$archive" "$1/root")
     image_add "$archive" "$layer" agnhost "$image_agnhost" registry.k8s.io/e2e-test-images/agnhost:2.63.0
@@ -62,6 +64,16 @@ make_e2e_image() {
         registry.k8s.io/e2e-test-images/{glibc-dns-testing:2.0.0,busybox:1.37.0-1,nginx:1.15-4}
     image_archive "$archive" >"$1/fresh/causeway-e2e.tar"
     mv "$1/packages" "$1/fresh/"
+}
+
+# image_of_agnhost ROOT: what the tests expect beside the server in its image.
+image_of_agnhost() {
+    local sources
+    sources=$(module_folder "$kube_sources" k8s.io/kubernetes)/test/images/agnhost
+    cp "$sources"/porter/localhost.{crt,key} "$1/"
+    cp -L "$programs/coredns" "$1/coredns"
+    ln -s agnhost "$1/agnhost-2"
+    mkdir "$1/uploads"
 }
 
 image_agnhost='"Entrypoint":["/agnhost"],"Cmd":["pause"]'

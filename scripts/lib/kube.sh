@@ -234,6 +234,14 @@ with_go() {
     fi || die "the Go build failed, see above" "If it could not reach the module proxy, see \`go help goproxy\`."
 }
 
+# module_folder FOLDER MODULE: where the sources are of a module that FOLDER's go.sum pins.
+module_folder() {
+    local go
+    go=$(go_program "$(locked "$1" go)")
+    env GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOWORK=off "$go" mod download -C "$1" "$2" >&2
+    env GOFLAGS=-mod=readonly GOTOOLCHAIN=local GOWORK=off "$go" list -C "$1" -m -f '{{.Dir}}' "$2"
+}
+
 # go_program MINIMUM: the machine's Go, else Debian's, unpacked.
 go_program() {
     local folder=$cache/go-$go_debian-$machine

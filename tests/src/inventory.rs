@@ -4,7 +4,7 @@ use causeway_sandbox::harness::Sandbox;
 use std::collections::BTreeSet;
 
 /// Tables of the northbound database with the column that tells a row.
-const NORTHBOUND: [(&str, &str); 14] = [
+const NORTHBOUND: [(&str, &str); 15] = [
     ("Logical_Switch", "name"),
     ("Logical_Switch_Port", "name"),
     ("Logical_Router", "name"),
@@ -19,6 +19,7 @@ const NORTHBOUND: [(&str, &str); 14] = [
     ("Gateway_Chassis", "name"),
     ("Static_MAC_Binding", "logical_port"),
     ("Copp", "name"),
+    ("Meter", "name"),
 ];
 
 /// Everything that a network could leave behind, one line each.

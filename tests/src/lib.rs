@@ -1,10 +1,12 @@
 //! What the end-to-end tests share. Each file in `tests/` is a program with a sandbox of its own.
 
+mod flood;
 mod inventory;
 pub mod outside;
 mod roads;
 mod traffic;
 
+pub use flood::{Flood, Running, flood, namespace};
 pub use inventory::{inventory, transactions, zone};
 pub use roads::{joined, network, nothing_wrong, road, wait_roads};
 pub use traffic::{condition, kill_and_wait, lost_during, wait_reach};
@@ -18,5 +20,10 @@ use std::sync::OnceLock;
 /// When there is no sandbox to be had: no test could go on.
 pub fn shared() -> &'static Sandbox {
     static SHARED: OnceLock<Sandbox> = OnceLock::new();
-    SHARED.get_or_init(|| Sandbox::new(3).unwrap_or_else(|e| panic!("{e}")))
+    // Whoever works on a test keeps a sandbox of his own for it.
+    let sandbox = || match std::env::var("CAUSEWAY_SANDBOX") {
+        Ok(name) => Sandbox::existing(&name),
+        Err(_) => Sandbox::new(3),
+    };
+    SHARED.get_or_init(|| sandbox().unwrap_or_else(|e| panic!("{e}")))
 }

@@ -26,8 +26,8 @@ const CUT: &str = "…";
 pub struct Finding {
     /// The condition's type.
     pub kind: String,
-    /// Whether it holds.
-    pub status: bool,
+    /// Whether it holds; nothing if nobody can tell.
+    pub status: Option<bool>,
     /// Why, in one word.
     pub reason: String,
     /// Why, in a sentence.
@@ -44,7 +44,11 @@ pub fn merge(
 ) -> Vec<Condition> {
     let mut merged = conditions.to_vec();
     for finding in findings {
-        let status = if finding.status { "True" } else { "False" };
+        let status = match finding.status {
+            Some(true) => "True",
+            Some(false) => "False",
+            None => "Unknown",
+        };
         let place = merged.iter().position(|condition| condition.type_ == finding.kind);
         let before = place.map(|place| &merged[place]).filter(|condition| condition.status == status);
         let condition = Condition {
@@ -81,7 +85,7 @@ mod tests {
     use super::*;
 
     fn finding(kind: &str, status: bool, message: &str) -> Finding {
-        Finding { kind: kind.into(), status, reason: "Because".into(), message: message.into() }
+        Finding { kind: kind.into(), status: Some(status), reason: "Because".into(), message: message.into() }
     }
 
     fn at(seconds: &str) -> Time {

@@ -95,5 +95,5 @@ pub(crate) fn listed<T: ToString>(items: impl IntoIterator<Item = T>, separator:
 
 /// What is found out about an object, for a condition.
 pub(crate) fn finding(kind: &str, status: bool, reason: &str, message: String) -> Finding {
-    Finding { kind: kind.into(), status, reason: reason.into(), message }
+    Finding { kind: kind.into(), status: Some(status), reason: reason.into(), message }
 }

@@ -27,6 +27,8 @@ pub(crate) struct ZoneReports {
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct News {
     connects: BTreeSet<ConnectName>,
+    /// Connections that the zone had rendered, and does not say so any more.
+    lost: BTreeSet<ConnectName>,
     networks: BTreeSet<NetworkName>,
     epoch: bool,
 }
@@ -39,6 +41,7 @@ impl ZoneReports {
         let epoch = before.as_ref().map(|before| before.epoch) != report.as_ref().map(|report| report.epoch);
         let (old, new) = (before.unwrap_or_else(none), report.clone().unwrap_or_else(none));
         let mut connects = self.differing(&old.rendered, &new.rendered);
+        let lost = connects.iter().filter(|name| old.rendered.contains_key(*name)).cloned().collect();
         connects.extend(self.differing(&old.connects, &new.connects));
         let networks = self.differing(&old.networks, &new.networks);
         for network in &networks {
@@ -52,7 +55,7 @@ impl ZoneReports {
             }
         }
         self.reports.extend(report.map(|report| (node.clone(), report)));
-        News { connects, networks, epoch }
+        News { connects, lost, networks, epoch }
     }
 
     /// The keys under which two maps differ. Only the two reports of one zone are looked at, however many connections there
@@ -151,6 +154,7 @@ impl Manager {
     /// Whether the zone has cleared other numbers than before.
     fn take_report(&mut self, node: &NodeName, report: Option<ZoneReport>) -> bool {
         let news = self.zone_reports.set(node, report);
+        self.zone_lost(node, &news.lost);
         self.dirty.connect_statuses(news.connects);
         let owners = news.networks.iter().filter_map(|name| self.networks.get(name)?.owner().cloned());
         self.dirty.statuses(owners);

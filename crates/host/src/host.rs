@@ -27,6 +27,9 @@ pub struct PodInterface {
     pub routes: BTreeSet<Route>,
     /// Whose router advertisements may pass; `None` has no opinion.
     pub router: Option<Ipv6Addr>,
+    /// Whether the pod's kernel cuts what it sends into packets of the MTU itself. A switch in userspace takes a larger one, which cards
+    /// would cut, for one that is too large.
+    pub cut: bool,
 }
 
 /// One route of a pod.

@@ -24,6 +24,7 @@ pub(crate) fn cable(interface: &PodInterface, namespace: RawFd) -> LinkMessage {
         LinkAttribute::Mtu(interface.mtu),
         LinkAttribute::NetNsFd(namespace),
     ];
+    peer.attributes.extend(interface.cut.then_some(LinkAttribute::GsoMaxSegs(1)));
     let mut message = named(&interface.host_name);
     message.attributes.extend([
         LinkAttribute::Mtu(interface.mtu),

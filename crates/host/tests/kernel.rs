@@ -46,6 +46,7 @@ fn eth0() -> PodInterface {
             route("fd00:10:96::/112", Some("fd00:10:244::1")),
         ]),
         router: Some("fe80::858:aff:fef4:1".parse().unwrap()),
+        cut: true,
     }
 }
 
@@ -58,6 +59,7 @@ fn udn() -> PodInterface {
         addresses: vec!["10.20.1.5/24".parse().unwrap()],
         routes: BTreeSet::new(),
         router: None,
+        cut: false,
     }
 }
 
@@ -86,6 +88,17 @@ fn a_pod_gets_its_interfaces_and_loses_them() {
     assert_eq!(host.inspect(&pod.path, "eth0").unwrap(), None);
     assert_eq!(host.present(&names).unwrap(), BTreeSet::new());
     host.detach(&names).unwrap();
+}
+
+/// Beside a switch in userspace the pod's own kernel cuts what it sends; elsewhere cards may do it.
+#[test]
+fn packets_are_cut_where_the_switch_wants_them_so() {
+    on_own_node();
+    let (pod, host) = (pod(), Kernel);
+    host.attach(&pod.path, &[eth0(), udn()]).unwrap();
+    let shown = |name: &str| in_namespace(&pod.path, || Ok(ip(&format!("-d link show dev {name}")))).unwrap();
+    assert!(shown("eth0").contains("gso_max_segs 1 "), "{}", shown("eth0"));
+    assert!(!shown("ovn-udn1").contains("gso_max_segs 1 "), "{}", shown("ovn-udn1"));
 }
 
 #[test]

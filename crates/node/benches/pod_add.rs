@@ -177,6 +177,7 @@ fn links(sandbox: &Sandbox) -> Vec<PodInterface> {
             addresses: vec![text(&entry["ip_addresses"][0]).parse().unwrap()],
             routes: entry["routes"].as_array().unwrap().iter().map(route).chain(gateway).collect(),
             router: None,
+            cut: false,
         }
     };
     entries.map(link).into()

@@ -195,6 +195,8 @@ pub enum Plan {
     Absent,
     /// The input is incomplete or malformed: what is there stays, and the reason is reported.
     Hold(String),
+    /// Whatever is there, all of it or nothing, is right for now and stays.
+    Keep,
 }
 
 /// The pure function from a model to desired rows, slice by slice. A slice is a path prefix that ends in `:`, or one

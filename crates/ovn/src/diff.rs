@@ -194,7 +194,7 @@ pub(crate) struct Differ<'a> {
     pub(crate) planner: &'a dyn Planner,
 }
 
-/// Compares a slice of a replica with its plan; for looking only. A [`Plan::Hold`] differs in nothing.
+/// Compares a slice of a replica with its plan; for looking only. A [`Plan::Hold`] or [`Plan::Keep`] differs in nothing.
 pub fn diff_slice(
     declarations: &'static Declarations,
     replica: &Replica,
@@ -205,7 +205,7 @@ pub fn diff_slice(
     let mut planned = match planner.plan(slice) {
         Plan::Rows(rows) => rows,
         Plan::Absent => Vec::new(),
-        Plan::Hold(_) => return Ok(SliceDiff::default()),
+        Plan::Hold(_) | Plan::Keep => return Ok(SliceDiff::default()),
     };
     // Whoever looks finds things where they were; the engine does not care.
     planned.sort_by(|a, b| (a.meta.name, &a.path).cmp(&(b.meta.name, &b.path)));

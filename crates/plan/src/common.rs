@@ -2,10 +2,11 @@
 
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Str, reference};
+use causeway_types::NetworkName;
 use causeway_zone::{Change, Subject, Zone};
 
 use crate::room::{Kind, Room, SliceKey as _, Slices};
-use crate::row::map;
+use crate::row::{core, map};
 
 /// What all networks share.
 pub(crate) static ROOM: Room<Zone> = Room { name: "common", kinds: &[&Common] };
@@ -42,35 +43,61 @@ impl Kind<Zone> for Common {
     }
 }
 
-/// Protocols whose packets go to a controller, and would drown it without a limit.
-const LIMITED: [&str; 9] = [
-    "arp",
-    "arp-resolve",
-    "bfd",
-    "event-elb",
-    "icmp4-error",
-    "icmp6-error",
-    "reject",
-    "svc-monitor",
-    "tcp-reset",
-];
-/// Packets per second of each.
-const RATE: i64 = 25;
+/// What pods wait for: neighbours that are looked for or learnt, leases, names, the router that introduces itself.
+const ANSWERS: Limited = Limited {
+    rate: 100,
+    protocols: &[
+        "arp",
+        "arp-resolve",
+        "dhcpv4-opts",
+        "dhcpv6-opts",
+        "dns",
+        "nd-na",
+        "nd-ns",
+        "nd-ns-resolve",
+        "nd-ra-opts",
+    ],
+};
+/// What pods can do without for a while: refusals and other errors, reports of groups (IGMP and MLD), probes.
+const NOTICES: Limited = Limited {
+    rate: 25,
+    protocols: &[
+        "bfd",
+        "event-elb",
+        "icmp4-error",
+        "icmp6-error",
+        "igmp",
+        "reject",
+        "svc-monitor",
+        "tcp-reset",
+    ],
+};
+
+/// Protocols whose packets go to the node's ovn-controller, and would drown it without a limit.
+struct Limited {
+    /// Packets a second.
+    rate: i64,
+    /// By their names in ovn-nb(5).
+    protocols: &'static [&'static str],
+}
+
 /// Log lines per second.
 const LOG_RATE: i64 = 20;
 /// The meter of every ACL's log.
 pub(crate) const ACL_METER: &str = "acl-logging";
 
-/// The path of the limits that routers name.
+/// The path of the limits of what belongs to everybody: the default network and the routers of connections.
 pub(crate) fn copp() -> Str {
     CommonKey {}.path(["copp"])
 }
 
 fn rows(zone: &Zone) -> Vec<Planned> {
     let limiter = |protocol: &str| format!("{protocol}-rate-limiter");
+    let limited = [&ANSWERS, &NOTICES];
+    let meters = limited.into_iter().flat_map(|limited| limited.protocols);
     let copp_row = nb::Copp {
         name: "ovnkube-default".into(),
-        meters: map(LIMITED.map(|protocol| (protocol, limiter(protocol)))),
+        meters: map(meters.map(|protocol| (*protocol, limiter(protocol)))),
         ..Default::default()
     };
     let config = zone.config();
@@ -78,15 +105,36 @@ fn rows(zone: &Zone) -> Vec<Planned> {
         nb::NbGlobal { name: config.node.as_str().into(), ipsec: config.ipsec, ..Default::default() };
     let mut rows =
         vec![Planned::new(copp(), copp_row), Planned::adopt(CommonKey {}.path(["global"]), global)];
-    rows.extend(LIMITED.into_iter().flat_map(|protocol| meter(&limiter(protocol), RATE)));
-    rows.extend(meter(ACL_METER, LOG_RATE));
+    let at = |name: &str| CommonKey {}.path(["meter", name]);
+    for limited in limited {
+        for name in limited.protocols.iter().map(|protocol| limiter(protocol)) {
+            rows.extend(meter(at(&name), &name, limited.rate));
+        }
+    }
+    rows.extend(meter(at(ACL_METER), ACL_METER, LOG_RATE));
     rows
 }
 
+/// The limits of one network, with rates of its own: what floods ovn-controller by way of one network costs no other
+/// network an answer. Its protocols share two meters, since there are many networks; refusals cost no neighbour.
+pub(crate) fn limits(network: &NetworkName) -> Vec<Planned> {
+    let kinds = [("answers", &ANSWERS), ("notices", &NOTICES)];
+    let name = |kind: &str| format!("{network}-{kind}");
+    let all = kinds.iter().flat_map(|(kind, limited)| limited.protocols.iter().map(move |of| (*of, *kind)));
+    let copp = nb::Copp {
+        name: name("limits").into(),
+        meters: map(all.map(|(protocol, kind)| (protocol, name(kind)))),
+        ..Default::default()
+    };
+    let meters = kinds
+        .iter()
+        .flat_map(|(kind, limited)| meter(core(network, &["limits", kind]), &name(kind), limited.rate));
+    std::iter::once(Planned::new(core(network, &["limits"]), copp)).chain(meters).collect()
+}
+
 /// A meter and its one band, which cannot be without each other.
-fn meter(name: &str, rate: i64) -> [Planned; 2] {
-    let at = CommonKey {}.path(["meter", name]);
-    let band_at = CommonKey {}.path(["meter", name, "band"]);
+fn meter(at: Str, name: &str, rate: i64) -> [Planned; 2] {
+    let band_at = Str::from(format!("{at}:band"));
     let band = nb::MeterBand { action: "drop".into(), rate, ..Default::default() };
     let meter = nb::Meter {
         name: name.into(),

@@ -75,7 +75,7 @@ fn answers(line: usize, database: &'static str, planner: &dyn Planner, dirty: &[
     let answer = |slice: causeway_ovn::Str| {
         let (rows, held) = match planner.plan(&slice) {
             Plan::Rows(rows) => (rows.iter().map(row).collect(), None),
-            Plan::Absent => (Vec::new(), None),
+            Plan::Absent | Plan::Keep => (Vec::new(), None),
             Plan::Hold(reason) => (Vec::new(), Some(reason)),
         };
         Answer { line, database, slice: slice.to_string(), rows, held }

@@ -463,3 +463,18 @@ fn v07_v08_x16_what_events_make_dirty() {
         );
     }
 }
+
+/// A node that claims another's place is the one to blame for what would lead to it: the connection is all there without.
+#[test]
+fn a_clash_of_nodes_is_that_nodes_fault() {
+    let mut zone = connected(Ip::V4, "transit");
+    let thief = annotate(node("n3", 4), "node-chassis-id", "c-2");
+    zone.apply_node(&settled(thief));
+    let slice = |node: &str| format!("cnc:road:link:cluster_udn_blue:{node}:");
+    assert!(held(&zone, &slice("n3")).contains("chassis c-2 of node n2"));
+    let blame = |node: &str| northbound(&zone).blame(&slice(node));
+    assert_eq!(blame("n3"), [Subject::Node("n3".parse().unwrap())]);
+    assert_eq!(blame("n2"), [Subject::Connect("road".parse().unwrap())]);
+    let not_of_others = |(reason, _): &(Reason, String)| *reason != Reason::NodeNotReady;
+    assert_eq!(said(&zone).into_iter().filter(not_of_others).collect::<Vec<_>>(), []);
+}

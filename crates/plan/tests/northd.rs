@@ -76,6 +76,67 @@ fn a11_c05_d01_d02_d05_d13_northd_takes_everything() {
     });
 }
 
+/// What logical flows do when they hand a packet to ovn-controller.
+const HANDED_OVER: [&str; 18] = [
+    "arp {",
+    "bfd",
+    "dhcp_relay",
+    "dns_lookup(",
+    "handle_svc_check(",
+    "icmp4 {",
+    "icmp4_error {",
+    "icmp6 {",
+    "icmp6_error {",
+    "igmp;",
+    "nd_na",
+    "nd_ns {",
+    "put_arp(",
+    "put_dhcp",
+    "put_nd",
+    "reject {",
+    "tcp_reset {",
+    "trigger_event(",
+];
+
+/// Whatever goes to ovn-controller is metered, on switches as on routers, and every user-defined network has meters of its own.
+#[test]
+fn what_goes_to_the_controller_is_metered() {
+    run(async {
+        let mut databases = Databases::start();
+        let _northd = Northd::start(&databases);
+        databases.nbctl(&["--wait=sb", "sync"]);
+        databases.sbctl(&["chassis-add", "c-1", "geneve", "172.18.0.2"]);
+        let mut zone = cluster(Ip::Dual, Some("shared"));
+        serve(&mut zone, Ip::Dual);
+        for (name, address) in [("ns0/idle", "10.96.0.99"), ("ns1/idle", "10.96.1.99")] {
+            zone.apply_service(&service(name, &[address]));
+        }
+        databases.apply(&zone, Dirty::everything()).await;
+        databases.nbctl(&["--wait=sb", "sync"]);
+        let flows = |which: &str| -> Vec<String> {
+            let all = databases.sbctl(&["--bare", "--columns=actions", "find", "logical_flow", which]);
+            let handed = |line: &&str| HANDED_OVER.iter().any(|action| line.contains(action));
+            all.lines().filter(handed).map(str::to_owned).collect()
+        };
+        assert_eq!(flows("controller_meter=[]"), [""; 0]);
+        for (meter, action) in [
+            ("reject-rate-limiter", "reject {"),
+            ("nd-na-rate-limiter", "nd_na {"),
+            ("cluster_udn_blue-notices", "reject {"),
+            ("cluster_udn_blue-answers", "nd_na {"),
+            ("cluster_udn_green-notices", "igmp;"),
+            ("cluster_udn_green-answers", "put_nd_ra_opts("),
+        ] {
+            let metered = flows(&format!("controller_meter={meter}"));
+            assert!(metered.iter().any(|flow| flow.contains(action)), "{meter} {action}: {metered:#?}");
+        }
+        let meters = databases.sbctl(&["--bare", "--columns=name", "list", "meter"]);
+        for meter in ["reject-rate-limiter", "cluster_udn_blue-answers", "cluster_udn_green-notices"] {
+            assert!(meters.lines().any(|line| line == meter), "{meter}: {meters}");
+        }
+    });
+}
+
 /// A packet from a port of the node's switch, from one of the pods below.
 fn from(port: &str, source: &str, to_mac: &str, target: &str) -> String {
     let mac = causeway_types::Mac::from_ip(source.parse().unwrap());

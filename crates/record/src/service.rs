@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1 as core;
+use kube_core::{ApiResource, Object};
 use serde::{Deserialize, Serialize};
 
 use crate::meta::{created, object_key};
@@ -95,12 +96,22 @@ pub(crate) fn port(number: i32) -> Option<u16> {
     u16::try_from(number).ok().filter(|number| *number > 0)
 }
 
+/// What is read of a service's status. Conditions are not: anybody may have written them, and one that the client library
+/// does not understand would end the watch of all services.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceStatus {
+    load_balancer: Option<core::LoadBalancerStatus>,
+}
+
 impl Watched for Service {
-    type Object = core::Service;
+    type Object = Object<Option<core::ServiceSpec>, ServiceStatus>;
     type Key = ObjectKey;
     const KIND: &'static str = "services";
 
-    fn kind() {}
+    fn kind() -> ApiResource {
+        ApiResource::erase::<core::Service>(&())
+    }
 
     fn key(object: &Self::Object) -> Option<ObjectKey> {
         object_key(&object.metadata)
@@ -142,7 +153,7 @@ impl Watched for Service {
 }
 
 /// Addresses of a load balancer that hands packets on as they are. One that is a proxy itself comes to a node's port.
-fn balanced_ips(status: core::ServiceStatus) -> impl Iterator<Item = IpAddr> {
+fn balanced_ips(status: ServiceStatus) -> impl Iterator<Item = IpAddr> {
     let ingress = status.load_balancer.and_then(|balancer| balancer.ingress).unwrap_or_default();
     let whole = ingress.into_iter().filter(|one| one.ip_mode.as_deref() != Some("Proxy"));
     whole.filter_map(|one| one.ip?.parse().ok())
@@ -161,6 +172,19 @@ mod tests {
     use super::*;
     use crate::meta::trimmed;
     use serde_json::json;
+
+    #[test]
+    fn conditions_that_nobody_understands_do_no_harm() {
+        let service: Service = trimmed(json!({
+            "metadata": {"name": "web", "namespace": "blue"},
+            "spec": {"clusterIPs": ["10.96.0.5"]},
+            "status": {
+                "conditions": [{"type": "Odd", "status": "True", "lastTransitionTime": null, "reason": "E2E", "message": ""}],
+                "loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]},
+            },
+        }));
+        assert_eq!(service.ingress_ips, ["192.0.2.7".parse::<IpAddr>().unwrap()]);
+    }
 
     #[test]
     fn a_service_keeps_what_balancers_are_made_of() {

@@ -71,13 +71,18 @@ impl Health {
         let restarted = state.restarted.iter();
         problems.extend(restarted.map(|(task, reason)| format!("{task} was started again: {reason}")));
         let said = problems.first().cloned().unwrap_or_default();
-        let broken = state.watches.iter().filter_map(|(kind, trouble)| Some((kind, trouble.as_ref()?)));
         // A role that waits for the kind gives the same reason.
-        let shown = broken.filter(|(_, trouble)| trouble.lasts() >= PATIENCE && said != trouble.reason);
+        let shown = state.broken().filter(|(_, trouble)| said != trouble.reason);
         problems.extend(shown.map(|(kind, trouble)| trouble.text(kind)));
         let silent = state.components.iter().filter_map(|(name, trouble)| Some((name, trouble.as_ref()?)));
         problems.extend(silent.map(|(name, trouble)| trouble.silence(name)));
         if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+    }
+
+    /// Which watches have been broken for too long, in one sentence.
+    pub fn broken_watches(&self) -> Option<String> {
+        let texts: Vec<String> = self.state().broken().map(|(kind, trouble)| trouble.text(kind)).collect();
+        (!texts.is_empty()).then(|| texts.join("; "))
     }
 
     pub(crate) fn task_restarted(&self, task: &str, reason: &str) {
@@ -120,6 +125,13 @@ impl Health {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn broken(&self) -> impl Iterator<Item = (&'static str, &Trouble)> {
+        let troubled = self.watches.iter().filter_map(|(kind, trouble)| Some((*kind, trouble.as_ref()?)));
+        troubled.filter(|(_, trouble)| trouble.lasts() >= PATIENCE)
     }
 }
 
@@ -195,9 +207,10 @@ mod tests {
         health.watch_broken("pods", Instant::now(), "connection refused");
         tokio::time::advance(Duration::from_secs(29)).await;
         health.watch_broken("pods", Instant::now(), "no route");
-        assert_eq!(health.get(), Ok(()));
+        assert_eq!((health.get(), health.broken_watches()), (Ok(()), None));
         tokio::time::advance(Duration::from_secs(1)).await;
         let problem = health.get().unwrap_err();
+        assert_eq!(health.broken_watches().as_ref(), Some(&problem));
         assert!(problem.starts_with("the watch of pods has been broken for 30 s, since 2"), "{problem}");
         assert!(problem.ends_with(": no route"), "{problem}");
         assert!(metrics(&health).contains("causeway_watch_broken_seconds{kind=\"pods\"} 30.0"));

@@ -177,7 +177,7 @@ impl Sandbox {
 
     /// Asks until there is an answer. A failure while asking is not the end: it is shown when the time is over.
     pub fn wait_for<T>(&self, what: &str, ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-        self.wait_within(what, PATIENCE, ask)
+        self.wait_within(what, patience(), ask)
     }
 
     /// The same with a limit.
@@ -362,6 +362,12 @@ spec:
 "#
         )
     }
+}
+
+/// Shorter for whoever looks on: `CAUSEWAY_PATIENCE` in seconds.
+fn patience() -> Duration {
+    let said = std::env::var("CAUSEWAY_PATIENCE").ok().and_then(|text| text.parse().ok());
+    said.map_or(PATIENCE, Duration::from_secs)
 }
 
 /// The program `causeway`, which stands beside the tests that use it.

@@ -132,6 +132,8 @@ pub enum Rendering<'a> {
     Rendered(&'a Active),
     /// It is not, since nobody uses it here.
     Unused,
+    /// Nobody uses it here; whether somebody did a moment ago is not known. What is there stays.
+    Idle,
     /// Whether somebody uses it is not certain yet: what is there stays.
     Unknown,
     /// It cannot be rendered: what is there stays.
@@ -314,6 +316,7 @@ impl Zone {
         Some(match (&entry.state, self.use_here(network)) {
             (_, Use::Unused) => Rendering::Unused,
             (Err(problem), _) => Rendering::Broken(problem),
+            (Ok(_), Use::Idle) => Rendering::Idle,
             (Ok(_), Use::Unknown) => Rendering::Unknown,
             (Ok(active), Use::Used) => Rendering::Rendered(active),
         })

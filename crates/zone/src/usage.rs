@@ -25,7 +25,10 @@ pub enum Render {
 pub enum Use {
     /// It is, or was a moment ago.
     Used,
-    /// Not that we know, but we have only just started: what is there stays.
+    /// It is not. Whether it was a moment ago is not known, since we have only just started: what is there stays, and
+    /// nobody misses what is not.
+    Idle,
+    /// Whether it is depends on something that cannot be read or is not listed yet: what is there stays.
     Unknown,
     /// It is not.
     Unused,
@@ -115,7 +118,7 @@ impl Usage {
         if self.used.get(node).is_some_and(|networks| networks.contains(network)) {
             return Use::Used;
         }
-        if matches!(self.start, Start::Over) { Use::Unused } else { Use::Unknown }
+        if matches!(self.start, Start::Over) { Use::Unused } else { Use::Idle }
     }
 
     /// When the next grace period ends.

@@ -56,6 +56,7 @@ impl Manager {
             retired: before.retired,
             hash: before.hash,
             hash_since: before.hash_since,
+            lost: before.lost,
             sent: before.sent.filter(|(sent, done)| !*done && *sent != state.object.status),
             said_at: before.said_at,
             silent_at: before.silent_at,

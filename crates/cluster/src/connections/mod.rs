@@ -18,7 +18,7 @@ use causeway_api::annotations::{ConnectRouterKey, keys};
 use causeway_api::conditions::ACCEPTED;
 use causeway_api::crd::{ClusterNetworkConnectStatus, StatusType};
 use causeway_record::{self as record, Kind, Regarding, Target};
-use causeway_types::{Cidr, ConnectName, DatapathKey, NetworkId, NetworkName};
+use causeway_types::{Cidr, ConnectName, DatapathKey, NetworkId, NetworkName, NodeName};
 
 use crate::networks::router;
 use crate::trouble::Trouble;
@@ -128,6 +128,8 @@ struct ConnectState {
     /// What zones report when they have rendered it as it is to be, and since when that is so.
     hash: Option<record::RenderedHash>,
     hash_since: i64,
+    /// Since when a zone does not say any more that it has rendered it.
+    lost: BTreeMap<NodeName, i64>,
     /// The status that was asked for last, and whether it is written.
     sent: Option<(ClusterNetworkConnectStatus, bool)>,
     /// When a status was last asked for.
@@ -149,6 +151,7 @@ impl ConnectState {
             retired: false,
             hash: None,
             hash_since: 0,
+            lost: BTreeMap::new(),
             sent: None,
             said_at: None,
             silent_at: None,

@@ -27,14 +27,16 @@ const PAUSE_MS: i64 = 1_000;
 const SUCCEEDED: &str = "OVNSetupSucceeded";
 const FAILED: &str = "OVNSetupFailed";
 const PENDING: &str = "OVNSetupPending";
+const UNHEARD: &str = "NodeNotHeardOf";
 const DONE: &str = "Connect router and all ports created successfully";
 /// What a zone has done of a connection that is not accepted.
 const PARTLY: &str = "The node has built what can be connected; Accepted says what is left out";
 
 /// What is decided about a connection.
 struct Verdict {
-    /// The condition `Accepted`.
+    /// The condition `Accepted`, and whether it holds.
     accepted: Finding,
+    is_accepted: bool,
     networks: Vec<SelectedNetwork>,
     /// How many of the selected networks are connected, as `2/3`.
     connected: Option<String>,
@@ -48,6 +50,8 @@ struct Progress {
     current: usize,
     /// Zones that could not do it, or are silent.
     failing: Vec<NodeName>,
+    /// Zones that are not heard of.
+    unheard: Vec<NodeName>,
     /// What is found out about zones.
     findings: Vec<Finding>,
     /// Zones that have not said anything yet: what was last said about them stays.
@@ -63,7 +67,7 @@ impl Progress {
 
     /// Where there are many zones, only the failing ones are listed.
     fn shortened(mut self) -> Self {
-        self.findings.retain(|finding| !finding.status);
+        self.findings.retain(|finding| finding.status != Some(true));
         self.findings.truncate(LISTED_ZONES);
         self
     }
@@ -81,8 +85,12 @@ impl Progress {
 
     /// The condition `Ready`: all networks, in all zones.
     fn ready(&self, verdict: &Verdict) -> Finding {
-        let zones = format!("{}/{} zones", self.current, self.live);
-        let (status, reason, message) = if !verdict.accepted.status {
+        let unheard = match self.unheard.is_empty() {
+            true => String::new(),
+            false => format!("; not heard of: {}", listed(&self.unheard, ", ")),
+        };
+        let zones = format!("{}/{} zones{unheard}", self.current, self.live);
+        let (status, reason, message) = if !verdict.is_accepted {
             let connected = verdict.connected.as_deref().unwrap_or("No");
             let message = format!("{connected} selected networks connected, see Accepted; {zones}");
             (false, verdict.accepted.reason.as_str(), message)
@@ -105,6 +113,15 @@ impl Manager {
         self.dirty.connect_statuses(self.connects.names_where(due));
     }
 
+    /// A zone does not say any more that it has rendered these: its time begins anew.
+    pub(crate) fn zone_lost(&mut self, node: &NodeName, connects: &BTreeSet<ConnectName>) {
+        for name in connects {
+            if let Some(state) = self.connects.all.get_mut(name) {
+                state.lost.insert(node.clone(), self.now_ms);
+            }
+        }
+    }
+
     /// All connections hear of a node that comes, goes or falls silent.
     pub(crate) fn all_connect_statuses(&mut self) {
         self.dirty.connect_statuses(self.connects.all.keys().cloned());
@@ -122,7 +139,7 @@ impl Manager {
         }
         let Some(verdict) = self.connects.verdict(name, state) else { return };
         let zones = Zones { now_ms: self.now_ms, nodes: &self.nodes, reports: &self.zone_reports };
-        let progress = zones.progress(name, state, verdict.accepted.status);
+        let progress = zones.progress(name, state, verdict.is_accepted);
         let (silent_at, complete) = (progress.silent_at, progress.is_complete());
         let accepted = verdict.accepted.clone();
         let wanted = zones.status(state, verdict, progress);
@@ -133,6 +150,7 @@ impl Manager {
         }
         if let Some(state) = self.connects.all.get_mut(name) {
             state.silent_at = silent_at;
+            state.lost.retain(|node, _| self.nodes.exists(node));
         }
         if complete {
             self.move_topology(name);
@@ -161,13 +179,14 @@ impl Manager {
     fn tell_acceptance(&mut self, name: &ConnectName, accepted: &Finding) {
         let Some(state) = self.connects.all.get(name) else { return };
         let before = state.told().conditions.iter().find(|condition| condition.type_ == ACCEPTED);
-        let status = if accepted.status { "True" } else { "False" };
+        let holds = accepted.status == Some(true);
+        let status = if holds { "True" } else { "False" };
         if before.is_some_and(|before| before.status == status && before.reason == accepted.reason) {
             return;
         }
         self.writes.say(EventNote {
             regarding: state.regarding(name),
-            warning: !accepted.status,
+            warning: !holds,
             reason: accepted.reason.clone(),
             message: accepted.message.clone(),
         });
@@ -186,6 +205,7 @@ impl Connects {
         };
         let counts = answer.as_ref().map(|answer| answer.connected);
         Some(Verdict {
+            is_accepted: accepted.status == Some(true),
             accepted,
             connected: counts.map(|(connected, selected)| format!("{connected}/{selected}")),
             networks: answer.map(|answer| answer.networks).unwrap_or_default(),
@@ -209,20 +229,19 @@ impl Zones<'_> {
             return progress;
         }
         for (node, live) in self.nodes.live() {
-            progress.live += usize::from(live);
             self.look_at_zone(name, state, node, live, &mut progress);
         }
         if !accepted {
             progress
                 .findings
                 .iter_mut()
-                .filter(|zone| zone.status)
+                .filter(|zone| zone.status == Some(true))
                 .for_each(|zone| zone.message = PARTLY.to_owned());
         }
         if self.nodes.len() > LISTED_ZONES { progress.shortened() } else { progress }
     }
 
-    /// A zone that is cut off is not waited for, and nothing is said against it.
+    /// A zone that is cut off is not waited for: nobody knows what it has.
     fn look_at_zone(
         &self,
         name: &ConnectName,
@@ -232,25 +251,31 @@ impl Zones<'_> {
         progress: &mut Progress,
     ) {
         let kind = format!("{READY_IN_ZONE_PREFIX}{node}");
+        if !live {
+            let message = format!(
+                "Kubernetes does not hear of node {node}: what it has built is not known, and packets to it may be lost"
+            );
+            progress.unheard.push(node.clone());
+            return progress
+                .findings
+                .push(Finding { status: None, ..finding(&kind, false, UNHEARD, message) });
+        }
+        progress.live += 1;
         let mut fail = |message: &str| {
             progress.failing.push(node.clone());
             progress.findings.push(finding(&kind, false, FAILED, message.to_owned()));
         };
         if let Some(failure) = self.reports.failure(name, node) {
-            if live {
-                fail(failure);
-            }
-            return;
+            return fail(failure);
         }
         if state.hash.is_some() && self.reports.rendered(name, node) == state.hash {
-            progress.current += usize::from(live);
+            progress.current += 1;
             progress.findings.push(finding(&kind, true, SUCCEEDED, DONE.to_owned()));
             return;
         }
-        if !live {
-            return;
-        }
-        let silent_at = self.reports.heard_since(node).map(|since| since.max(state.hash_since) + SILENCE_MS);
+        let lost = state.lost.get(node).copied().unwrap_or(state.hash_since);
+        let heard = self.reports.heard_since(node);
+        let silent_at = heard.map(|since| since.max(state.hash_since).max(lost) + SILENCE_MS);
         if state.hash.is_some() && silent_at.is_some_and(|at| at <= self.now_ms) {
             let seconds = SILENCE_MS / 1000;
             let message = format!(
@@ -272,10 +297,13 @@ impl Zones<'_> {
         let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
         let base = state.told();
         let many = self.nodes.len() > LISTED_ZONES;
+        let unknown = !self.reports.are_listed();
         let stays = |condition: &&Condition| {
             let known = progress.findings.iter().any(|finding| finding.kind == condition.type_);
-            let listed = !many || condition.status == "False";
-            let waits = progress.waiting.contains(&condition.type_) && listed;
+            let listed = !many || condition.status != "True";
+            // Who is heard of again has not said anything yet.
+            let meant = unknown || condition.status != "Unknown";
+            let waits = progress.waiting.contains(&condition.type_) && listed && meant;
             known
                 || waits
                 || [ACCEPTED, READY].contains(&condition.type_.as_str())
@@ -284,7 +312,6 @@ impl Zones<'_> {
         let kept: Vec<Condition> = base.conditions.iter().filter(stays).cloned().collect();
         progress.still_failing(&kept);
         let complete = progress.is_complete();
-        let unknown = !self.reports.are_listed();
         let said = kept.iter().any(|condition| condition.type_ == READY);
         // Before reports are listed, what was said of all zones stays.
         let ready = (!unknown || !said).then(|| progress.ready(&verdict));

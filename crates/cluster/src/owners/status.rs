@@ -247,7 +247,8 @@ struct Staying {
 fn news(key: &OwnerKey, owner: &Owner, findings: &[Finding], base: &NetworkStatus) -> Vec<(String, String)> {
     let is_new = |finding: &&Finding| {
         let before = base.conditions.iter().find(|condition| condition.type_ == finding.kind);
-        !finding.status && before.is_none_or(|before| before.message != bounded(&finding.message))
+        finding.status == Some(false)
+            && before.is_none_or(|before| before.message != bounded(&finding.message))
     };
     // What is refused everywhere is said once, of the network as a whole.
     let said = |message: &str| findings.iter().any(|one| one.kind == NETWORK_READY && one.message == message);

@@ -107,6 +107,32 @@ fn silent_zones() {
     assert!(zone(&world, "n1").starts_with("False/"));
 }
 
+/// A zone that has rendered a connection and says so no longer has its minute too: it may only have begun anew.
+#[test]
+fn a_zone_that_begins_anew_has_its_minute() {
+    let mut world = connected(&["n1", "n2"]);
+    world.tick(3_000);
+    world.zones_follow();
+    world.tick(900_000);
+    assert_eq!(status(&world), "Success");
+    world.report("n2", json!({"epoch": 0, "connects": []}));
+    world.tick(901_000);
+    assert_eq!((zone(&world, "n2").as_str(), status(&world)), (DONE, json!("Progressing")));
+    world.tick(959_000);
+    assert_eq!((zone(&world, "n2").as_str(), status(&world)), (DONE, json!("Progressing")));
+    world.tick(960_000);
+    assert!(zone(&world, "n2").contains("for 60 s"), "{}", zone(&world, "n2"));
+    assert_eq!(status(&world), "Failure");
+    world.zones_follow();
+    world.tick(1_000_000);
+    world.delete(Kind::ZoneReport, "n2");
+    world.tick(1_059_000);
+    assert_eq!(status(&world), json!("Progressing"));
+    world.zones_follow();
+    world.tick(1_061_000);
+    assert_eq!(status(&world), "Success");
+}
+
 /// Zones that are cut off are not waited for.
 #[test]
 fn nodes_that_are_not_heard_of() {
@@ -116,7 +142,9 @@ fn nodes_that_are_not_heard_of() {
     world.tick(3_000);
     world.zone_follows("n1");
     world.tick(4_000);
-    assert_eq!((zone(&world, "n2").as_str(), status(&world)), ("", json!("Success")));
+    let unheard = "Unknown/NodeNotHeardOf Kubernetes does not hear of node n2: what it has built is not known, and packets to it may be lost";
+    assert_eq!((zone(&world, "n2").as_str(), status(&world)), (unheard, json!("Success")));
+    assert_eq!(world.condition(CNC, "c", "Ready"), "True/OVNSetupSucceeded 1/1 zones; not heard of: [n2]");
     world.tick(100_000);
     assert_eq!(status(&world), "Success");
     world.change(Kind::Node, "n2", &ready("True"));

@@ -4,6 +4,7 @@ use super::attachment::{Wanted, result};
 use super::server::Desk;
 use super::wanted::{Missing, Subject, Verdict, decide};
 use causeway_cni::{AddResult, ErrorCode, ErrorObject, Invocation};
+use causeway_host::PodInterface;
 use std::path::PathBuf;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -80,7 +81,9 @@ impl Desk {
         interfaces: &[Wanted],
         netns: PathBuf,
     ) -> Result<(), ErrorObject> {
-        let links: Vec<_> = interfaces.iter().map(|wanted| wanted.link.clone()).collect();
+        let cut = self.ovs.facts().borrow().userspace;
+        let links: Vec<_> =
+            interfaces.iter().map(|wanted| PodInterface { cut, ..wanted.link.clone() }).collect();
         let fresh = self.kernel(move |host| host.attach(&netns, &links)).await?;
         if !fresh.is_empty() {
             // A port whose cable is another now would count as ready by what was true of the old one.

@@ -57,6 +57,7 @@ impl Wanted {
             addresses: network.ip_addresses.clone(),
             routes: routes(network),
             router: network.ipv6_lla_gateway_ip,
+            cut: false,
         };
         let port = PodPort {
             name: host_name,

@@ -8,7 +8,7 @@ use causeway_cni::{
     parse_head, response,
 };
 use causeway_host::Host;
-use causeway_runtime::Tasks;
+use causeway_runtime::{Health, Tasks};
 use rustc_hash::FxHashMap;
 use serde_json::json;
 use std::fs;
@@ -34,12 +34,19 @@ pub struct CniConfig {
     /// After how long a user hears what the pod waits for, if what it shall be connected with is not known. The runtime
     /// calls again.
     pub hint_after: Duration,
+    /// Who knows whether this node still follows the API server; without it, nobody asks.
+    pub health: Option<Health>,
 }
 
 impl CniConfig {
     /// With the usual times.
     pub fn new(socket: PathBuf) -> CniConfig {
-        CniConfig { socket, limit: Duration::from_secs(100), hint_after: Duration::from_secs(15) }
+        CniConfig {
+            socket,
+            limit: Duration::from_secs(100),
+            hint_after: Duration::from_secs(15),
+            health: None,
+        }
     }
 }
 
@@ -230,7 +237,9 @@ impl Desk {
             return Err(unready("the pods of this node are not known yet".to_owned()));
         }
         self.ovs.ready().map_err(unready)?;
-        self.pods.silent().map_or(Ok(()), |silent| Err(unready(silent)))
+        // Who does not hear of pods any more cannot wire new ones.
+        let broken = || self.config.health.as_ref()?.broken_watches();
+        self.pods.silent().or_else(broken).map_or(Ok(()), |problem| Err(unready(problem)))
     }
 
     /// Lets the kernel work on a thread where that hurts nobody.

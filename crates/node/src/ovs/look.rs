@@ -16,6 +16,8 @@ pub(super) const OWNER_VALUE: &str = "causeway-host";
 const INSTALLED: &str = "ovn-installed";
 
 pub(super) const SWITCH: &str = "Open_vSwitch";
+/// The type of a bridge whose packets are carried by the switch itself.
+const USERSPACE: &str = "netdev";
 
 /// What the node's Open vSwitch says of itself. Only read: whoever installs the node sets it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -24,6 +26,8 @@ pub struct SwitchFacts {
     pub chassis: Option<String>,
     /// `external_ids:ovn-encap-ip`.
     pub encap_ips: Vec<IpAddr>,
+    /// Whether packets are carried by the switch itself, not by the kernel.
+    pub userspace: bool,
 }
 
 /// The tables and columns that are held.
@@ -32,7 +36,7 @@ pub(super) fn monitored() -> Vec<MonitorTable> {
     vec![
         MonitorTable { columns: columns(&["external_ids"]), ..MonitorTable::whole(SWITCH) },
         MonitorTable {
-            columns: columns(&["name", "ports", "external_ids"]),
+            columns: columns(&["name", "ports", "external_ids", "datapath_type"]),
             backrefs: columns(&["ports"]),
             ..MonitorTable::whole(BRIDGE)
         },
@@ -151,7 +155,9 @@ impl<'a> Switch<'a> {
         let row = self.own();
         let said = |key: &str| row.and_then(|row| id(row, key));
         let addresses = said("ovn-encap-ip").unwrap_or_default();
+        let mut types = self.bridge_rows().filter_map(|bridge| text(bridge, "datapath_type"));
         SwitchFacts {
+            userspace: types.any(|kind| kind == USERSPACE),
             chassis: said("system-id").map(|name| name.to_string()),
             encap_ips: addresses.split(',').filter_map(|address| address.trim().parse().ok()).collect(),
         }

@@ -68,8 +68,11 @@ mod tests {
 
     #[test]
     fn what_is_there_is_not_written_again() {
-        let switch =
-            SwitchFacts { chassis: Some("c-1".into()), encap_ips: vec!["172.18.0.2".parse().unwrap()] };
+        let switch = SwitchFacts {
+            chassis: Some("c-1".into()),
+            encap_ips: vec!["172.18.0.2".parse().unwrap()],
+            ..SwitchFacts::default()
+        };
         let masquerade = ["169.254.0.0/17".parse().unwrap()];
         let wanted = wanted(&switch, &masquerade, Some("0a:58:0a:f4:00:02".parse().unwrap()));
         let patch_of_new = patch(&node(BTreeMap::new()), &wanted).unwrap();

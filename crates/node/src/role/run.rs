@@ -1,5 +1,7 @@
 //! The role's one task, and the children that own its sockets.
 
+mod looking;
+
 use std::io;
 use std::time::Duration;
 
@@ -8,10 +10,9 @@ use causeway_api::crd::ZoneReportSpec;
 use causeway_host::Kernel;
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
-use causeway_ovsdb_client::ovsdb::RowRef;
 use causeway_ovsdb_client::{Remote, TlsFiles};
+use causeway_plan::Dirty;
 use causeway_plan::host::INTEGRATION_BRIDGE;
-use causeway_plan::{Dirty, own_ports};
 use causeway_record::recording::Header;
 use causeway_record::{Action, Ended, Event, Kind, Outcome, OwnReport, Part, Priority, Request, Target};
 use causeway_runtime::watch::Watches;
@@ -27,20 +28,19 @@ use tracing::{debug, info, warn};
 
 use super::annotations;
 use super::flags::NodeFlags;
-use super::freed::{self, InUse};
 use super::host::{HostTask, kernel_events, programs};
 use super::local_endpoints::LocalEndpointPorts;
 use super::messages::{Message, start_watches};
 use super::metrics::Metrics;
 use super::outside::Outside;
 use super::processes::ProcessWatch;
-use super::rendered::{Keys, Ports, Progress, Rendered};
+use super::rendered::{Ports, Rendered};
 use super::report;
 use super::silence::{Component, Signs, Silence};
-use super::trouble::Trouble;
 use super::wiring::Wiring;
 use crate::ovs::{Ovs, OvsConfig};
 use crate::{Applier, ApplierConfig};
+use looking::Pulse;
 
 /// Two processes must not write one zone.
 const LOCK: &str = "causeway_zone";
@@ -48,10 +48,6 @@ const LOCK: &str = "causeway_zone";
 const QUEUE: usize = 4096;
 /// How many messages are taken before the databases get their turn.
 const BATCH: usize = 2000;
-/// How long the first report waits until it is known what is rendered.
-const FIRST_REPORT: Duration = Duration::from_secs(10);
-/// Where the southbound database has the keys of ports.
-const BINDINGS: &str = "Port_Binding";
 /// Where ovn-controller says in the southbound database how far it is.
 const ANSWERS: &str = "Chassis_Private";
 /// How often the zone is looked over as a whole while things happen, for reports and metrics: what an event costs must
@@ -145,11 +141,15 @@ struct Task {
     chassis: Option<String>,
     /// The report that was sent last.
     reported: Option<ZoneReportSpec>,
+    /// Whether it is known what the predecessor has reported.
+    succeeded: bool,
     /// The annotations that were sent last, against what they were sent.
     annotated: Option<serde_json::Value>,
     /// Up to which epoch freed numbers are gone from here.
     epoch: i64,
     born: Instant,
+    /// When everything had been listed once.
+    listed: Instant,
     looked: Instant,
     /// Whether anything has happened since the last look.
     stirred: bool,
@@ -157,14 +157,6 @@ struct Task {
     roads_stirred: bool,
     /// How far the northbound database was when connections were looked at.
     pulse: Pulse,
-}
-
-/// How far a database is, as far as connections are concerned: counted changes; slices held, failing, waiting.
-type Pulse = (Option<i64>, [usize; 3]);
-
-fn pulse(northbound: &Applier) -> Pulse {
-    let engine = northbound.engine();
-    (northbound.counted(), [engine.held().len(), engine.failures().len(), engine.waiting().len()])
 }
 
 /// Who has woken the task.
@@ -209,7 +201,7 @@ impl Task {
             outside: Outside::start(tasks, flags, ovs.clone(), events),
             processes: ProcessWatch::start(tasks, flags.isolation.told()),
             local_endpoints: LocalEndpointPorts::start(tasks),
-            wiring: Wiring::start(tasks, flags, ovs, registry)?,
+            wiring: Wiring::start(tasks, flags, &health, ovs, registry)?,
             writer,
             metrics,
             health,
@@ -221,9 +213,11 @@ impl Task {
             silent: None,
             chassis: None,
             reported: None,
+            succeeded: false,
             annotated: None,
             epoch: 0,
             born: Instant::now(),
+            listed: Instant::now(),
             looked: Instant::now(),
             stirred: true,
             roads_stirred: true,
@@ -313,6 +307,7 @@ impl Task {
         let effect = self.state.step(input);
         if effect.became_ready {
             info!("everything has been listed once");
+            self.listed = Instant::now();
             self.wiring.publish(&self.state.zone, &Changes::everything());
             self.wiring.set_listed();
             return Dirty::everything();
@@ -334,13 +329,17 @@ impl Task {
         }
     }
 
-    /// A report that somebody has deleted or changed is written again.
+    /// What is there at first is the predecessor's. A report that somebody has deleted or changed is written again.
     fn seen_report(&mut self, event: Event<OwnReport, NodeName>) {
         let there = match event {
             Event::Applied(report) => Some(report.spec),
             Event::Deleted(_) => None,
-            Event::Synced | Event::Unsynced(_) => return,
+            Event::Synced => return self.succeeded = true,
+            Event::Unsynced(_) => return,
         };
+        if let Some(spec) = there.as_ref().filter(|_| !self.succeeded) {
+            self.rendered.inherit(&spec.connects);
+        }
         if self.reported != there {
             self.reported = None;
             self.stirred = true;
@@ -441,21 +440,6 @@ impl Task {
         }
     }
 
-    /// Looks the zone over, after something has happened.
-    fn look(&mut self) {
-        self.looked = Instant::now();
-        self.look_for_freed();
-        let pulse = pulse(&self.northbound);
-        if self.roads_stirred || self.rendered.is_undecided() || self.pulse != pulse {
-            (self.roads_stirred, self.pulse) = (false, pulse);
-            self.look_for_rendered();
-        }
-        self.report();
-        self.measure();
-        // Until the first report is out, time alone is a reason to look.
-        self.stirred = self.reported.is_none();
-    }
-
     /// Whether pods can be wired: the default network is there.
     fn zone_ready(&mut self) -> Result<(), String> {
         self.state.zone.here().map_err(|problem| problem.message)?;
@@ -492,93 +476,5 @@ impl Task {
             token: 0,
         });
         self.annotated = Some(patch);
-    }
-
-    /// Numbers are gone when nothing here has them, number by number: no row and no plan.
-    fn look_for_freed(&mut self) {
-        let settled = self.northbound.is_settled() && self.southbound.is_settled();
-        let Some(record) = self.state.freed.as_ref().filter(|_| settled) else { return };
-        if i64::try_from(record.epoch.0).is_ok_and(|epoch| epoch <= self.epoch) {
-            return;
-        }
-        let mut in_use = InUse::of(&self.state.zone);
-        in_use.add_rows(self.northbound.replica());
-        in_use.add_tunnels(self.southbound.replica(), record);
-        let nb = causeway_plan::northbound(&self.state.zone);
-        in_use.add_troubled(self.northbound.replica(), &Trouble::of(&nb, self.northbound.engine()));
-        self.epoch = freed::cleared(record, &in_use);
-    }
-
-    fn look_for_rendered(&mut self) {
-        let carried_out = self.northbound.is_settled() && self.signs().all_installed();
-        let zone = &self.state.zone;
-        let ports: Ports = zone.connects().map(|name| (name.clone(), own_ports(zone, name))).collect();
-        if self.ports != ports {
-            let names = ports.values().flatten().map(|port| port.name.as_str());
-            self.southbound.ask(BINDINGS, names);
-            self.ports = ports;
-        }
-        let keys = self.keys();
-        let progress = Progress { troubles: &self.troubles(), carried_out, ports: &self.ports, keys: &keys };
-        self.rendered.look(&zone.connect_reports(), &progress);
-    }
-
-    /// What of the two databases is not as planned, and who is to be told.
-    fn troubles(&self) -> Vec<Trouble> {
-        let zone = &self.state.zone;
-        let (nb, sb) = (causeway_plan::northbound(zone), causeway_plan::southbound(zone));
-        let mut troubles = Trouble::of(&nb, self.northbound.engine());
-        troubles.extend(Trouble::of(&sb, self.southbound.engine()));
-        troubles
-    }
-
-    /// The keys of the ports that were asked for.
-    fn keys(&self) -> Keys {
-        let replica = self.southbound.replica();
-        let rows = replica.table(BINDINGS).into_iter().flat_map(|table| replica.rows(table));
-        let read = |row: RowRef<'_>| {
-            Some((
-                row.get("logical_port")?.one()?.as_str()?.clone(),
-                row.get("tunnel_key")?.one()?.as_integer()?,
-            ))
-        };
-        rows.filter_map(read).collect()
-    }
-
-    fn report(&mut self) {
-        let Some(own) = &self.state.own else { return };
-        // The first report of a process must not take back what the last one of its predecessor said.
-        let known = self.state.zone.knows_connects() && !self.rendered.is_undecided();
-        if self.reported.is_none() && !known && self.born.elapsed() < FIRST_REPORT {
-            return;
-        }
-        let troubles = self.troubles();
-        let silent = self.silent.as_deref();
-        let spec = report::report(&self.state.zone, &troubles, self.epoch, &self.rendered, silent);
-        if self.reported.as_ref() == Some(&spec) {
-            return;
-        }
-        self.writer.send(Request {
-            target: Target { kind: Kind::ZoneReport, namespace: None, name: own.name.to_string() },
-            part: Part::Report,
-            priority: Priority::Status,
-            action: Action::Apply {
-                subresource: None,
-                manager: "causeway-node",
-                body: report::object(own, &spec),
-            },
-            token: 0,
-        });
-        self.reported = Some(spec);
-    }
-
-    fn measure(&self) {
-        self.metrics.database("northbound", self.northbound.engine().stats());
-        self.metrics.database("southbound", self.southbound.engine().stats());
-        let zone = &self.state.zone;
-        let failures = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
-        self.metrics.zone(zone.rendered().count(), zone.pod_count(), zone.problems().len() + failures);
-        self.metrics.host(self.host.writes());
-        self.metrics.gateway(self.outside.word());
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use causeway_host::Kernel;
 use causeway_plan::wiring;
 use causeway_record::{ObjectKey, Request};
-use causeway_runtime::Tasks;
+use causeway_runtime::{Health, Tasks};
 use causeway_zone::{Changes, Zone};
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -40,13 +40,14 @@ impl Wiring {
     pub(super) fn start(
         tasks: &mut Tasks,
         flags: &NodeFlags,
+        health: &Health,
         ovs: Ovs,
         registry: &mut Registry,
     ) -> io::Result<Wiring> {
         let pods = Pods::default();
         let metrics = CniMetrics::default();
         metrics.register(registry);
-        let config = CniConfig::new(flags.cni_socket.clone());
+        let config = CniConfig { health: Some(health.clone()), ..CniConfig::new(flags.cni_socket.clone()) };
         let server = CniServer::start(tasks, config, pods.clone(), Arc::new(Kernel), ovs, metrics)?;
         Ok(Wiring {
             pods,

@@ -212,6 +212,10 @@ impl Engine {
                 self.held.insert(slice.clone(), reason);
                 return None;
             }
+            Plan::Keep => {
+                self.held.remove(slice);
+                return None;
+            }
         };
         self.held.remove(slice);
         for row in &planned {

@@ -198,7 +198,7 @@ impl<'a> Differ<'a> {
         let is_parent = |row: &&Planned| row.uuid == edge.parent.uuid;
         match self.planner.plan(path) {
             Plan::Rows(rows) => table.phase(rows.iter().find(is_parent)),
-            Plan::Absent | Plan::Hold(_) => table.decl.phase,
+            Plan::Absent | Plan::Hold(_) | Plan::Keep => table.decl.phase,
         }
     }
 

@@ -272,8 +272,12 @@ impl Kind<Zone> for Links {
         65
     }
 
-    fn blame(&self, _zone: &Zone, key: &LinkKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    /// What leads to a node whose place is not known is that node's fault: the connection is all here without it.
+    fn blame(&self, zone: &Zone, key: &LinkKey) -> Vec<Subject> {
+        match zone.there(&key.node) {
+            Ok(_) => blamed(&key.connect),
+            Err(_) => vec![Subject::Node(key.node.clone())],
+        }
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<LinkKey>> {

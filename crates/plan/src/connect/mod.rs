@@ -78,6 +78,7 @@ impl<'a> Road<'a> {
         };
         let net = match zone.rendering(network) {
             None | Some(Rendering::Unused) => return Err(Plan::Absent),
+            Some(Rendering::Idle) => return Err(Plan::Keep),
             Some(Rendering::Unknown) => {
                 let reason = format!("network {network}: whether it is used here is not known yet");
                 return Err(Plan::Hold(reason));
@@ -176,6 +177,8 @@ fn balancers(zone: &Zone, key: &ConnectGroupKey) -> Plan {
             Some(Rendering::Rendered(_)) => {
                 planned = planned.within::<nb::LogicalSwitch>(&switch(network), "load_balancer_group");
             }
+            // Nobody uses a network of this connection here, else this one were used as well.
+            Some(Rendering::Idle) => return Plan::Keep,
             Some(Rendering::Unknown) => {
                 return Plan::Hold(format!("network {network}: whether it is used here is not known yet"));
             }
@@ -206,6 +209,7 @@ fn of_node(road: &Road<'_>, node: &NodeName) -> Plan {
     match road.zone.used_on(road.name(), node) {
         Use::Used => plan_of(Ok(link::of_there(road, &there))),
         Use::Unused => Plan::Absent,
+        Use::Idle => Plan::Keep,
         Use::Unknown => {
             Plan::Hold(format!("whether node {node} uses network {} is not known yet", road.name()))
         }

@@ -31,6 +31,7 @@ pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
         scope.management_port(),
     ];
     rows.extend(scope.port_groups());
+    rows.extend(scope.limits());
     rows.extend(switch_ports(scope));
     rows.extend(gateway_link(scope)?);
     rows.extend(routes(scope)?);
@@ -41,6 +42,7 @@ fn layer2_switch(scope: &Scope<'_>) -> Planned {
     let name = scope.net.names.layer2_switch();
     let spanning = spanning(&name, scope.net.switch_key().get());
     let row = nb::LogicalSwitch {
+        copp: scope.copp(),
         name: name.into(),
         other_config: with(subnet_config(&scope.net.legs), spanning),
         external_ids: role_ids(scope.net),

@@ -28,6 +28,7 @@ pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
         scope.management_port(),
     ];
     rows.extend(scope.port_groups());
+    rows.extend(scope.limits());
     rows.extend(node_ports(scope));
     rows.extend(join(scope)?);
     rows.extend(nodes::transit_switch(scope)?);
@@ -40,6 +41,7 @@ fn node_switch(scope: &Scope<'_>) -> Planned {
         scope.net.legs.iter().find(|leg| leg.family == Family::Ipv4).map(|leg| leg.management.addr());
     let exclude = management.map(|address| ("exclude_ips", address.to_string()));
     let row = nb::LogicalSwitch {
+        copp: scope.copp(),
         name: scope.net.names.node_switch(scope.here.name).into(),
         other_config: with(subnet_config(&scope.net.legs), exclude),
         external_ids: role_ids(scope.net),
@@ -79,6 +81,7 @@ fn join(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     let (names, here) = (&scope.net.names, scope.here);
     let joined = core(scope.name(), &["join"]);
     let row = nb::LogicalSwitch {
+        copp: scope.copp(),
         name: names.join_switch().into(),
         external_ids: ids(scope.net),
         ..Default::default()

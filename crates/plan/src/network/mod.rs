@@ -50,6 +50,7 @@ pub(crate) fn of_network<'a>(
 ) -> Plan {
     match zone.rendering(name) {
         None | Some(Rendering::Unused) => Plan::Absent,
+        Some(Rendering::Idle) => Plan::Keep,
         Some(Rendering::Unknown) => {
             Plan::Hold(format!("network {name}: whether it is used here is not known yet"))
         }

@@ -29,6 +29,7 @@ pub(crate) fn transit_switch(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     let transit = core(scope.name(), &["transit-switch"]);
     let name = names.transit_switch();
     let row = nb::LogicalSwitch {
+        copp: scope.copp(),
         other_config: spanning(&name, scope.net.switch_key().get()),
         name: name.into(),
         external_ids: ids(scope.net),
@@ -93,6 +94,7 @@ impl Kind<Zone> for Nodes {
         };
         match (there, zone.used_on(network, node)) {
             (None, _) | (_, Use::Unused) => Plan::Absent,
+            (_, Use::Idle) => Plan::Keep,
             (_, Use::Unknown) => {
                 Plan::Hold(format!("whether node {node} uses network {network} is not known yet"))
             }

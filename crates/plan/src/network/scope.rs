@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use causeway_api::crd::Topology;
 use causeway_ovn::generated::nb;
-use causeway_ovn::{Planned, Str, reference};
+use causeway_ovn::{Planned, Str, Uuid, reference};
 use causeway_types::{Mac, NetworkName, NodeId};
 use causeway_zone::{Active, Gateway, Here, ZoneConfig};
 use ipnet::IpNet;
 
-use crate::common::{copp, port_group};
+use crate::common::{copp, limits, port_group};
 use crate::row::{
     Map, Route, addresses, core, gateway_router, ids, map, role_ids, router, set, switch, with,
 };
@@ -107,11 +107,22 @@ impl<'a> Scope<'a> {
         })
     }
 
+    /// What limits the packets that this network's switches and routers hand to ovn-controller.
+    pub(crate) fn copp(&self) -> Option<Uuid> {
+        let path = if self.net.is_default() { copp() } else { core(self.name(), &["limits"]) };
+        Some(reference::<nb::Copp>(&path))
+    }
+
+    /// The rows of that limit, where they are the network's own.
+    pub(crate) fn limits(&self) -> Vec<Planned> {
+        if self.net.is_default() { Vec::new() } else { limits(self.name()) }
+    }
+
     /// The network's router, with options of its topology.
     pub(crate) fn router(&self, name: String, options: Map) -> Planned {
         let row = nb::LogicalRouter {
             name: name.into(),
-            copp: Some(reference::<nb::Copp>(&copp())),
+            copp: self.copp(),
             options,
             external_ids: with(ids(self.net), [("k8s-cluster-router", "yes")]),
             ..Default::default()
@@ -133,7 +144,7 @@ impl<'a> Scope<'a> {
         let own = if self.net.is_default() { ("snat-ct-zone", "0") } else { ("disable_garp_rarp", "true") };
         let row = nb::LogicalRouter {
             name: self.net.names.gateway_router(self.here.name).into(),
-            copp: Some(reference::<nb::Copp>(&copp())),
+            copp: self.copp(),
             options: with(options, [own]),
             external_ids: with(role_ids(self.net), self.physical_addresses()),
             ..Default::default()

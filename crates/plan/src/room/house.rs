@@ -50,14 +50,14 @@ impl<'a, W: World> House<'a, W> {
         self.kind_of(slice).map(|(kind, _)| kind.to_blame(self.world, slice)).unwrap_or_default()
     }
 
-    /// A prefix wider than a slice: all of them, and nothing while one is held.
+    /// A prefix wider than a slice: all of them, and nothing while one of them stays as it is.
     fn wide(&self, prefix: &str) -> Plan {
         let mut all = Vec::new();
         for slice in self.slices(prefix) {
             match self.plan(&slice) {
                 Plan::Rows(rows) => all.extend(rows),
                 Plan::Absent => {}
-                Plan::Hold(reason) => return Plan::Hold(reason),
+                stays @ (Plan::Hold(_) | Plan::Keep) => return stays,
             }
         }
         plan_of(all)

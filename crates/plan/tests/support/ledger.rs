@@ -32,7 +32,7 @@ impl Ledger {
             let planned = match planner.plan(&slice) {
                 Plan::Rows(rows) => rows,
                 Plan::Absent => Vec::new(),
-                Plan::Hold(_) => {
+                Plan::Hold(_) | Plan::Keep => {
                     self.held.insert(slice);
                     continue;
                 }

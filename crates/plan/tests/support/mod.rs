@@ -339,6 +339,7 @@ pub fn rows(planner: &dyn Planner, prefix: &str) -> Vec<Planned> {
             Plan::Rows(planned) => rows.extend(planned),
             Plan::Absent => {}
             Plan::Hold(reason) => panic!("{slice} is held: {reason}"),
+            Plan::Keep => panic!("{slice} stays as it is, whatever that is"),
         }
     }
     causeway_ovn::together(rows)

@@ -167,7 +167,7 @@ fn kubelet_config(wanted: &Wanted, site: &Site<'_>, places: &Places) -> String {
         "authorization": {"mode": "Webhook"},
         // The machine's disk is not this node's: a full one must not evict pods here.
         "imageGCHighThresholdPercent": 100,
-        "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "evictionHard": {"memory.available": "50Mi", "nodefs.available": "0%", "imagefs.available": "0%"},
     });
     format!("{config:#}\n")
 }

@@ -6,6 +6,8 @@ use causeway_types::NamespaceName;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ApiResource, Object};
+use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -83,18 +85,27 @@ fn wish(spec: &core::ServiceSpec, deleting: bool) -> Wish {
     }
 }
 
+/// What is read of a service's status; anybody may have written the rest.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ServiceStatus {
+    load_balancer: Option<core::LoadBalancerStatus>,
+}
+
 impl Watched for Service {
-    type Object = core::Service;
+    type Object = Object<Option<core::ServiceSpec>, ServiceStatus>;
     type Key = ObjectKey;
     const KIND: &'static str = "services";
 
-    fn kind() {}
+    fn kind() -> ApiResource {
+        ApiResource::erase::<core::Service>(&())
+    }
 
-    fn key(object: &core::Service) -> Option<ObjectKey> {
+    fn key(object: &Self::Object) -> Option<ObjectKey> {
         key(&object.metadata)
     }
 
-    fn trim(object: core::Service, key: ObjectKey) -> Service {
+    fn trim(object: Self::Object, key: ObjectKey) -> Service {
         let meta = object.metadata;
         let status = object.status.and_then(|status| status.load_balancer?.ingress);
         Service {
@@ -159,9 +170,12 @@ mod tests {
         let object = json!({
             "metadata": {"name": "web", "namespace": "blue", "creationTimestamp": "1970-01-01T00:01:00Z"},
             "spec": spec,
-            "status": {"loadBalancer": {"ingress": [{"ip": "172.30.0.200"}, {"hostname": "x"}]}},
+            "status": {
+                "loadBalancer": {"ingress": [{"ip": "172.30.0.200"}, {"hostname": "x"}]},
+                "conditions": [{"type": "Odd", "lastTransitionTime": null}],
+            },
         });
-        let object: core::Service = serde_json::from_value(object).unwrap();
+        let object: <Service as Watched>::Object = serde_json::from_value(object).unwrap();
         let key = Service::key(&object).unwrap();
         Service::trim(object, key)
     }

@@ -54,6 +54,7 @@ fn external(scope: &Scope<'_>, gateway: &Gateway) -> Vec<Planned> {
     let families = scope.net.families();
     let own = gateway.addresses.iter().copied().filter(|own| families.has(Family::of(&own.addr())));
     let row = nb::LogicalSwitch {
+        copp: scope.copp(),
         name: names.external_switch(here.name).into(),
         external_ids: role_ids(scope.net),
         ..Default::default()

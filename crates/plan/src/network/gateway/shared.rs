@@ -117,6 +117,7 @@ fn guests(scope: &Scope<'_>, leg: &Leg) -> Result<Planned> {
 
 fn external_switch(scope: &Scope<'_>) -> Planned {
     let row = nb::LogicalSwitch {
+        copp: scope.copp(),
         name: scope.net.names.external_switch(scope.here.name).into(),
         // The bridge has told already who is asked for; routers of other networks have no neighbours here.
         other_config: map([("broadcast-arps-to-all-routers", "false")]),

@@ -1,0 +1,146 @@
+//! The look at the zone as a whole: which freed numbers are gone, which connections are rendered, what the report says.
+
+use std::time::Duration;
+
+use causeway_ovsdb_client::ovsdb::RowRef;
+use causeway_plan::own_ports;
+use causeway_record::{Action, Kind, Part, Priority, Request, Target};
+use tokio::time::Instant;
+
+use super::super::freed::{self, InUse};
+use super::super::rendered::{Keys, Ports, Progress};
+use super::super::report;
+use super::super::trouble::Trouble;
+use super::Task;
+use crate::Applier;
+
+/// How long the first report waits until it is known what is rendered.
+const FIRST_REPORT: Duration = Duration::from_secs(10);
+/// How long the predecessor is believed while the databases do not say the same yet.
+const SUCCESSION: Duration = Duration::from_secs(60);
+/// Where the southbound database has the keys of ports.
+const BINDINGS: &str = "Port_Binding";
+
+/// How far a database is, as far as connections are concerned: counted changes; slices held, failing, waiting.
+pub(super) type Pulse = (Option<i64>, [usize; 3]);
+
+fn pulse(northbound: &Applier) -> Pulse {
+    let engine = northbound.engine();
+    (northbound.counted(), [engine.held().len(), engine.failures().len(), engine.waiting().len()])
+}
+
+impl Task {
+    /// Looks the zone over, after something has happened.
+    pub(super) fn look(&mut self) {
+        self.looked = Instant::now();
+        self.look_for_freed();
+        let pulse = pulse(&self.northbound);
+        let open = self.rendered.is_undecided() || self.rendered.is_unproven();
+        if self.roads_stirred || open || self.pulse != pulse {
+            (self.roads_stirred, self.pulse) = (false, pulse);
+            self.look_for_rendered();
+        }
+        self.report();
+        self.measure();
+        // Until the first report is out and proven, time alone is a reason to look.
+        self.stirred = self.reported.is_none() || self.rendered.is_unproven();
+    }
+
+    /// Numbers are gone when nothing here has them, number by number: no row and no plan.
+    fn look_for_freed(&mut self) {
+        let settled = self.northbound.is_settled() && self.southbound.is_settled();
+        let Some(record) = self.state.freed.as_ref().filter(|_| settled) else { return };
+        if i64::try_from(record.epoch.0).is_ok_and(|epoch| epoch <= self.epoch) {
+            return;
+        }
+        let mut in_use = InUse::of(&self.state.zone);
+        in_use.add_rows(self.northbound.replica());
+        in_use.add_tunnels(self.southbound.replica(), record);
+        let nb = causeway_plan::northbound(&self.state.zone);
+        in_use.add_troubled(self.northbound.replica(), &Trouble::of(&nb, self.northbound.engine()));
+        self.epoch = freed::cleared(record, &in_use);
+    }
+
+    fn look_for_rendered(&mut self) {
+        if !self.state.zone.knows_connects() {
+            return;
+        }
+        let carried_out = self.northbound.is_settled() && self.signs().all_installed();
+        let zone = &self.state.zone;
+        let ports: Ports = zone.connects().map(|name| (name.clone(), own_ports(zone, name))).collect();
+        if self.ports != ports {
+            let names = ports.values().flatten().map(|port| port.name.as_str());
+            self.southbound.ask(BINDINGS, names);
+            self.ports = ports;
+        }
+        let keys = self.keys();
+        let progress = Progress {
+            troubles: &self.troubles(),
+            carried_out,
+            succeeds: self.listed.elapsed() < SUCCESSION,
+            ports: &self.ports,
+            keys: &keys,
+        };
+        self.rendered.look(&zone.connect_reports(), &progress);
+    }
+
+    /// What of the two databases is not as planned, and who is to be told.
+    fn troubles(&self) -> Vec<Trouble> {
+        let zone = &self.state.zone;
+        let (nb, sb) = (causeway_plan::northbound(zone), causeway_plan::southbound(zone));
+        let mut troubles = Trouble::of(&nb, self.northbound.engine());
+        troubles.extend(Trouble::of(&sb, self.southbound.engine()));
+        troubles
+    }
+
+    /// The keys of the ports that were asked for.
+    fn keys(&self) -> Keys {
+        let replica = self.southbound.replica();
+        let rows = replica.table(BINDINGS).into_iter().flat_map(|table| replica.rows(table));
+        let read = |row: RowRef<'_>| {
+            Some((
+                row.get("logical_port")?.one()?.as_str()?.clone(),
+                row.get("tunnel_key")?.one()?.as_integer()?,
+            ))
+        };
+        rows.filter_map(read).collect()
+    }
+
+    fn report(&mut self) {
+        let Some(own) = &self.state.own else { return };
+        // The first report of a process must not take back what the last one of its predecessor said.
+        let known = self.state.zone.knows_connects() && !self.rendered.is_undecided();
+        let waits = !known && self.listed.elapsed() < FIRST_REPORT;
+        if !self.succeeded || (self.reported.is_none() && waits) {
+            return;
+        }
+        let troubles = self.troubles();
+        let silent = self.silent.as_deref();
+        let spec = report::report(&self.state.zone, &troubles, self.epoch, &self.rendered, silent);
+        if self.reported.as_ref() == Some(&spec) {
+            return;
+        }
+        self.writer.send(Request {
+            target: Target { kind: Kind::ZoneReport, namespace: None, name: own.name.to_string() },
+            part: Part::Report,
+            priority: Priority::Status,
+            action: Action::Apply {
+                subresource: None,
+                manager: "causeway-node",
+                body: report::object(own, &spec),
+            },
+            token: 0,
+        });
+        self.reported = Some(spec);
+    }
+
+    fn measure(&self) {
+        self.metrics.database("northbound", self.northbound.engine().stats());
+        self.metrics.database("southbound", self.southbound.engine().stats());
+        let zone = &self.state.zone;
+        let failures = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
+        self.metrics.zone(zone.rendered().count(), zone.pod_count(), zone.problems().len() + failures);
+        self.metrics.host(self.host.writes());
+        self.metrics.gateway(self.outside.word());
+    }
+}
