@@ -171,7 +171,8 @@ fn a4_path_mtu_from_outside() {
             // 300 kB, in packets of every size that there is on the way.
             let body = "head -c 300000 /dev/zero | tr '\\0' x";
             let url = url(address, 8080, "/echo?msg=ok");
-            let script = format!("{body} | curl -s --max-time 20 -w ' %{{size_upload}}' --data-binary @- '{url}'");
+            let script =
+                format!("{body} | curl -s --max-time 20 -w ' %{{size_upload}}' --data-binary @- '{url}'");
             let said = sandbox.pod(pod).exec(&["sh", "-c", &script]).unwrap();
             assert_eq!(said, "ok 300000", "{pod} to {address}");
         }

@@ -109,26 +109,26 @@ impl Bridge {
     }
 
     /// Matches what gateway routers send, and whoever else is behind the patch port.
-    pub(super) fn from_ovn(&self) -> String {
+    pub(super) fn by_ovn(&self) -> String {
         format!("in_port={}", self.patch)
     }
 
     /// Matches what user-defined networks send.
-    pub(super) fn from_users(&self) -> String {
+    pub(super) fn by_users(&self) -> String {
         format!("in_port={},dl_dst={}", self.patch, self.exit())
     }
 
     /// Matches what the default network's gateway router sends.
-    pub(super) fn from_default(&self) -> String {
+    pub(super) fn by_default(&self) -> String {
         format!("in_port={},dl_src={}", self.patch, self.mac)
     }
 
-    pub(super) fn from_host(&self) -> &'static str {
+    pub(super) fn by_host(&self) -> &'static str {
         "in_port=LOCAL"
     }
 
     /// Matches what comes from the wire.
-    pub(super) fn from_wire(&self) -> String {
+    pub(super) fn by_wire(&self) -> String {
         let tag = self.vlan.map(|vlan| format!(",dl_vlan={vlan}")).unwrap_or_default();
         format!("in_port={}{tag}", self.uplink)
     }

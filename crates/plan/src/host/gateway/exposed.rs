@@ -70,11 +70,14 @@ fn translations() -> Owner {
     Owner::node("services")
 }
 
+/// The stronger word, then the older service, then its name.
+type Claim = (Option<Claimed>, i64, ObjectKey);
+
 /// All services that somebody outside of their network reaches; of several that say to have one address and port, the one with
 /// the stronger word, then the older one.
 fn exposed<'a>(zone: &'a Zone, bridge: &Bridge) -> Vec<Exposed<'a>> {
     let mut all: Vec<Exposed<'a>> = zone.services().filter_map(|key| read(zone, bridge, key)).collect();
-    let mut taken: BTreeMap<(IpAddr, Protocol, u16), (Option<Claimed>, i64, ObjectKey)> = BTreeMap::new();
+    let mut taken: BTreeMap<(IpAddr, Protocol, u16), Claim> = BTreeMap::new();
     let claim = |one: &Exposed<'_>, door: &Door| (door.claimed, one.service.created, one.key.clone());
     for one in &all {
         for door in &one.doors {
@@ -176,14 +179,14 @@ fn around(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<I
     let asked = |who: String| format!("{who},{proto},{},tp_dst={port}", side.to(address));
     let mut flows = Vec::new();
     if *claimed != Some(Claimed::Own) {
-        flows.push(bridge.flow(ARRIVED, 261, asked(bridge.from_users()), turn.clone()));
+        flows.push(bridge.flow(ARRIVED, 261, asked(bridge.by_users()), turn.clone()));
     }
     if *claimed == Some(Claimed::Given) {
-        flows.push(bridge.flow(ARRIVED, 213, asked(bridge.from_default()), turn));
+        flows.push(bridge.flow(ARRIVED, 213, asked(bridge.by_default()), turn));
     }
     // What leaves has the node's address otherwise; an answer must keep that of the service.
     if claimed.is_some() && one.network.is_default() {
-        let answer = format!("{},{proto},{},tp_src={port}", bridge.from_default(), side.from(address));
+        let answer = format!("{},{proto},{},tp_src={port}", bridge.by_default(), side.from(address));
         let actions = format!("ct(zone={SERVICE_ZONE},nat,table={ANSWERED})");
         flows.push(bridge.flow(ARRIVED, 212, answer, actions));
     }

@@ -30,16 +30,16 @@ pub(super) fn flows(bridge: &Bridge, open: &[std::net::IpAddr]) -> Vec<Item> {
 /// What is no packet of IP, and what is left over.
 fn whatever_family(bridge: &Bridge) -> Vec<Item> {
     let (ovn, wire, mac) = (bridge.to_ovn(), bridge.to_wire(), bridge.mac);
-    let from_wire = |rest: &str| format!("{},{rest}", bridge.from_wire());
+    let from_wire = |rest: &str| format!("{},{rest}", bridge.by_wire());
     let hear = bridge.off_wire(&format!("LOCAL,set_field:{mac}->eth_dst,{ovn}"));
     let mut flows = vec![
         bridge.flow(ARRIVED, 149, from_wire("arp,arp_op=1"), bridge.off_wire("LOCAL")),
         bridge.flow(ARRIVED, 148, from_wire("arp"), hear.clone()),
-        bridge.flow(ARRIVED, 120, format!("{},arp", bridge.from_default()), wire.clone()),
-        bridge.flow(ARRIVED, 110, format!("{},arp", bridge.from_host()), wire.clone()),
-        bridge.flow(ARRIVED, 20, bridge.from_ovn(), "drop"),
-        bridge.flow(ARRIVED, 10, bridge.from_wire(), bridge.off_wire("LOCAL")),
-        bridge.flow(ARRIVED, 10, bridge.from_host(), wire),
+        bridge.flow(ARRIVED, 120, format!("{},arp", bridge.by_default()), wire.clone()),
+        bridge.flow(ARRIVED, 110, format!("{},arp", bridge.by_host()), wire.clone()),
+        bridge.flow(ARRIVED, 20, bridge.by_ovn(), "drop"),
+        bridge.flow(ARRIVED, 10, bridge.by_wire(), bridge.off_wire("LOCAL")),
+        bridge.flow(ARRIVED, 10, bridge.by_host(), wire),
         // Ports that nobody has told of do not pass by what the switch does on its own (NORMAL, priority 0), which stays below.
         bridge.flow(ARRIVED, 1, "", "drop"),
         bridge.flow(FROM_WIRE, 10, format!("dl_dst={mac}"), "LOCAL"),
@@ -57,11 +57,11 @@ fn whatever_family(bridge: &Bridge) -> Vec<Item> {
 fn tunnels(bridge: &Bridge, side: &Side) -> Vec<Item> {
     let geneve = format!("{},tp_dst={GENEVE_PORT}", side.protocol(causeway_zone::Protocol::Udp));
     let mut flows = vec![
-        bridge.flow(ARRIVED, 320, format!("{},{geneve}", bridge.from_ovn()), "drop"),
-        bridge.flow(ARRIVED, 310, format!("{},{geneve}", bridge.from_host()), bridge.to_wire()),
+        bridge.flow(ARRIVED, 320, format!("{},{geneve}", bridge.by_ovn()), "drop"),
+        bridge.flow(ARRIVED, 310, format!("{},{geneve}", bridge.by_host()), bridge.to_wire()),
     ];
     flows.extend(side.own.iter().map(|own| {
-        let matches = format!("{},{geneve},{}", bridge.from_wire(), side.to(own));
+        let matches = format!("{},{geneve},{}", bridge.by_wire(), side.to(own));
         bridge.flow(ARRIVED, 310, matches, bridge.off_wire("LOCAL"))
     }));
     flows
@@ -70,7 +70,7 @@ fn tunnels(bridge: &Bridge, side: &Side) -> Vec<Item> {
 fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
     let (ip, masked) = (side.ip(), side.masquerade);
     let host = side.role(MasqueradeRole::Host);
-    let of = |rest: String| format!("{},{ip},{rest}", bridge.from_host());
+    let of = |rest: String| format!("{},{ip},{rest}", bridge.by_host());
     let as_host = format!("ct(commit,zone={HOST_ZONE},nat(src={host}),table={TO_SERVICE})");
     let mut flows = vec![
         bridge.flow(
@@ -90,7 +90,7 @@ fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
         bridge.flow(
             ARRIVED,
             99,
-            format!("{},{ip}", bridge.from_host()),
+            format!("{},{ip}", bridge.by_host()),
             format!(
                 "ct(commit,zone={SHARED_ZONE},exec(set_field:{MARK_HOST:#x}->ct_mark)),{}",
                 bridge.to_wire()
@@ -110,7 +110,7 @@ fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
     flows.extend(own.map(|own| bridge.flow(ARRIVED, 100, own, side.leave(bridge, MARK_HOST))));
     if side.family == Family::Ipv6 {
         let discovery =
-            ["icmp_type=135", "icmp_type=136"].map(|kind| format!("{},icmp6,{kind}", bridge.from_host()));
+            ["icmp_type=135", "icmp_type=136"].map(|kind| format!("{},icmp6,{kind}", bridge.by_host()));
         flows.extend(discovery.map(|kind| bridge.flow(ARRIVED, 110, kind, bridge.to_wire())));
     }
     flows
@@ -119,7 +119,7 @@ fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
 /// What a user-defined network's router sends.
 fn from_users(bridge: &Bridge, side: &Side) -> Vec<Item> {
     let (ip, masked) = (side.ip(), side.masquerade);
-    let of = |rest: String| format!("{},{ip},{rest}", bridge.from_users());
+    let of = |rest: String| format!("{},{ip},{rest}", bridge.by_users());
     let from = side.from(masked);
     let host = side.to(side.role(MasqueradeRole::Host));
     let mut flows = vec![
@@ -131,7 +131,7 @@ fn from_users(bridge: &Bridge, side: &Side) -> Vec<Item> {
         bridge.flow(
             ARRIVED,
             230,
-            format!("{},{ip}", bridge.from_users()),
+            format!("{},{ip}", bridge.by_users()),
             format!("ct(zone={SERVICE_ZONE},nat,table={ANSWERED})"),
         ),
     ];
@@ -155,11 +155,11 @@ fn back_to_owner(bridge: &Bridge, side: &Side) -> String {
 /// What the default network's router sends, for itself and for everybody.
 fn from_default(bridge: &Bridge, side: &Side) -> Vec<Item> {
     let (ip, masked) = (side.ip(), side.masquerade);
-    let of = |rest: String| format!("{},{ip},{rest}", bridge.from_default());
+    let of = |rest: String| format!("{},{ip},{rest}", bridge.by_default());
     let host = side.to(side.role(MasqueradeRole::Host));
     let mut flows = vec![
         bridge.flow(ARRIVED, 208, of(side.to(masked)), "drop"),
-        bridge.flow(ARRIVED, 200, format!("{},{ip}", bridge.from_default()), side.leave(bridge, MARK_OVN)),
+        bridge.flow(ARRIVED, 200, format!("{},{ip}", bridge.by_default()), side.leave(bridge, MARK_OVN)),
     ];
     for service in &side.services {
         let from = side.from(service);
@@ -172,13 +172,12 @@ fn from_default(bridge: &Bridge, side: &Side) -> Vec<Item> {
     flows.extend(side.own.iter().map(|own| own_endpoint(bridge, side, *own)));
     let errors: &[u8] = if side.family == Family::Ipv4 { &[3, 11] } else { &[1, 2, 3] };
     flows.extend(errors.iter().map(|kind| {
-        let matches =
-            format!("{},{},icmp_type={kind},{}", bridge.from_default(), side.icmp(), side.to(masked));
+        let matches = format!("{},{},icmp_type={kind},{}", bridge.by_default(), side.icmp(), side.to(masked));
         bridge.flow(ARRIVED, 209, matches, back_to_owner(bridge, side))
     }));
     if side.family == Family::Ipv6 {
         let discovery = ["icmp_type=135", "icmp_type=136"];
-        let discovery = discovery.map(|kind| format!("{},icmp6,{kind}", bridge.from_default()));
+        let discovery = discovery.map(|kind| format!("{},icmp6,{kind}", bridge.by_default()));
         flows.extend(discovery.map(|kind| bridge.flow(ARRIVED, 216, kind, bridge.to_wire())));
     }
     flows
@@ -188,7 +187,7 @@ fn from_default(bridge: &Bridge, side: &Side) -> Vec<Item> {
 /// the packet has no turns left in the datapath.
 fn own_endpoint(bridge: &Bridge, side: &Side, own: std::net::IpAddr) -> Item {
     let (host, ovn) = (side.role(MasqueradeRole::Host), side.role(MasqueradeRole::Ovn));
-    let matches = format!("{},{},{},{}", bridge.from_default(), side.ip(), side.from(own), side.to(host));
+    let matches = format!("{},{},{},{}", bridge.by_default(), side.ip(), side.from(own), side.to(host));
     let actions = format!(
         "ct(commit,zone={HOST_ZONE},nat(dst={own})),ct(commit,zone={OWN_ZONE},nat(src={ovn})),{}",
         bridge.to_host()
@@ -198,11 +197,11 @@ fn own_endpoint(bridge: &Bridge, side: &Side, own: std::net::IpAddr) -> Item {
 
 fn from_wire(bridge: &Bridge, side: &Side) -> Vec<Item> {
     let (ip, mac) = (side.ip(), bridge.mac);
-    let of = |rest: String| format!("{},dl_dst={mac},{ip},{rest}", bridge.from_wire());
+    let of = |rest: String| format!("{},dl_dst={mac},{ip},{rest}", bridge.by_wire());
     let mut flows = vec![bridge.flow(
         ARRIVED,
         140,
-        format!("{},dl_dst={mac},{ip}", bridge.from_wire()),
+        format!("{},dl_dst={mac},{ip}", bridge.by_wire()),
         bridge.off_wire(&format!("resubmit(,{EXPOSED})")),
     )];
     // Nobody outside has a way to these, however he routes his packets.
@@ -211,7 +210,7 @@ fn from_wire(bridge: &Bridge, side: &Side) -> Vec<Item> {
     flows.push(bridge.flow(ARRIVED, 146, of(side.from(side.masquerade)), "drop"));
     match side.family {
         Family::Ipv4 => flows.extend(side.own.iter().map(|own| {
-            let asked = format!("{},arp,arp_op=1,arp_tpa={own}", bridge.from_wire());
+            let asked = format!("{},arp,arp_op=1,arp_tpa={own}", bridge.by_wire());
             bridge.flow(ARRIVED, 150, asked, bridge.off_wire("LOCAL"))
         })),
         Family::Ipv6 => flows.extend(discovery(bridge)),
@@ -221,7 +220,7 @@ fn from_wire(bridge: &Bridge, side: &Side) -> Vec<Item> {
 
 /// Neighbour discovery from the wire: the host answers, the default network's router listens.
 fn discovery(bridge: &Bridge) -> Vec<Item> {
-    let of = |kind: u8| format!("{},icmp6,icmp_type={kind}", bridge.from_wire());
+    let of = |kind: u8| format!("{},icmp6,icmp_type={kind}", bridge.by_wire());
     let both = format!("LOCAL,{},{}", bridge.towards_default(), bridge.to_ovn());
     vec![
         bridge.flow(ARRIVED, 149, of(135), bridge.off_wire("LOCAL")),
@@ -270,9 +269,9 @@ fn later_tables(bridge: &Bridge, side: &Side) -> Vec<Item> {
 /// A service of the default network that pods of every network reach: by the default network's router, and back.
 fn open_service(bridge: &Bridge, side: &Side, address: std::net::IpAddr) -> [Item; 2] {
     let masked = side.masquerade;
-    let asked = format!("{},{},{},{}", bridge.from_users(), side.ip(), side.from(masked), side.to(address));
+    let asked = format!("{},{},{},{}", bridge.by_users(), side.ip(), side.from(masked), side.to(address));
     let answered =
-        format!("{},{},{},{}", bridge.from_default(), side.ip(), side.from(address), side.to(masked));
+        format!("{},{},{},{}", bridge.by_default(), side.ip(), side.from(address), side.to(masked));
     [
         bridge.flow(ARRIVED, 250, asked, turn_round(bridge)),
         bridge.flow(ARRIVED, 210, answered, back_to_owner(bridge, side)),
