@@ -22,8 +22,8 @@ const TAG: &str = "tag:";
 pub struct Nft {
     program: PathBuf,
     prefix: &'static str,
-    /// What `nft` makes of a text, by the text. It follows from the text alone.
-    normal: BTreeMap<String, String>,
+    /// The text that was wanted last of each table, and what `nft` makes of it, which follows from the text alone.
+    normal: BTreeMap<Key, (String, String)>,
 }
 
 impl Nft {
@@ -61,11 +61,11 @@ impl Output for Nft {
             return Err(Error::Unmarked(self.prefix));
         }
         let text = whole(table, "");
-        let body = match self.normal.get(&text) {
-            Some(body) => body.clone(),
-            None => {
+        let body = match self.normal.get(&item.key()) {
+            Some((known, body)) if *known == text => body.clone(),
+            _ => {
                 let body = tried(&self.program, table, &text)?;
-                self.normal.insert(text, body.clone());
+                self.normal.insert(item.key(), (text, body.clone()));
                 body
             }
         };

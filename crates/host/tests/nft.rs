@@ -6,7 +6,11 @@ mod node;
 use causeway_host::{Applied, Error, Nft, bring};
 use causeway_testing::program;
 use causeway_types::host::{HostPlan, Item, NftFamily, NftTable, Owner};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use node::on_own_node;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
 fn nft(words: &str) -> String {
@@ -130,4 +134,34 @@ fn half_a_picture_deletes_nothing() {
     let applied = bring(&mut lost, &HostPlan::default());
     assert!(matches!(applied.problems.as_slice(), [p] if matches!(p.error, Error::NoProgram { .. })));
     assert_eq!(tables(), ["table inet causeway-red"]);
+}
+
+/// The rule holds the number of a cgroup, not its path: one that is made anew is another, and so is the text with its number.
+#[test]
+fn a_cgroup_that_is_made_anew_is_followed() {
+    on_own_node();
+    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+    let nothing: Option<&str> = None;
+    mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing).unwrap();
+    mount(Some("none"), "/sys/fs/cgroup", Some("cgroup2"), MsFlags::empty(), nothing).unwrap();
+    let name = format!("causeway-test-nft-{}", std::process::id());
+    let folder = format!("/sys/fs/cgroup/{name}");
+    let wanted = || {
+        fs::create_dir(&folder).unwrap();
+        let id = fs::metadata(&folder).unwrap().ino();
+        let rule = format!("socket cgroupv2 level 1 \"{name}\" accept comment \"cgroup {id}\"");
+        let hook = "type filter hook output priority 0";
+        plan([table("red", NftFamily::Inet, format!("chain c {{\n{hook};\n{rule}\n}}"))])
+    };
+    let mut nft_output = output();
+    let first = wanted();
+    assert_eq!(written(&mut nft_output, &first), 1);
+    assert_eq!(written(&mut nft_output, &first), 0);
+    fs::remove_dir(&folder).unwrap();
+    assert!(!nft("list table inet causeway-red").contains(&name), "the old rule means nobody any more");
+    let second = wanted();
+    assert_eq!(written(&mut nft_output, &second), 1);
+    assert!(nft("list table inet causeway-red").contains(&name));
+    assert_eq!(written(&mut output(), &second), 0);
+    fs::remove_dir(&folder).unwrap();
 }

@@ -27,7 +27,7 @@ fn link(name: &str, kind: LinkKind) -> Link {
 }
 
 fn address(device: &str, net: &str) -> Item {
-    Item::Address(Address { device: device.into(), net: net.parse().unwrap() })
+    Item::Address(Address { device: device.into(), net: net.parse().unwrap(), preferred: true })
 }
 
 fn up(device: &str) -> Item {
@@ -367,4 +367,33 @@ fn a_route_has_a_source_and_an_mtu() {
         assert_eq!(shown.matches("mtu ").count(), if mtu.is_some() { 2 } else { 0 }, "{shown}");
         assert!(mtu.is_none_or(|mtu| shown.matches(&format!("mtu {mtu}")).count() == 2), "{shown}");
     }
+}
+
+/// An address that stands for the node in one place only must not become the source of everything else.
+#[test]
+fn an_address_that_is_not_preferred_is_never_chosen() {
+    on_own_node();
+    ip("link add d0 type veth peer name d1");
+    ip("link set d0 up");
+    ip("link set d1 up");
+    let masquerade = |preferred| {
+        let net = "fd69::2/128".parse().unwrap();
+        plan([
+            address("d0", "2001:db8::1/64"),
+            Item::Address(Address { device: "d0".into(), net, preferred }),
+        ])
+    };
+    let is_deprecated = || ip("-6 -o address show dev d0 to fd69::2").contains("deprecated");
+    assert_eq!(written(&masquerade(false)), 2);
+    assert!(is_deprecated());
+    assert_eq!(written(&masquerade(false)), 0);
+    ip("-6 route add fd69::/112 dev d0");
+    let source = ip("-6 route get fd69::4");
+    assert!(source.contains("src 2001:db8::1"), "the nearest address would be fd69::2: {source}");
+    // Somebody else's hand, and another plan.
+    ip("address change fd69::2/128 dev d0 preferred_lft forever");
+    assert_eq!((is_deprecated(), written(&masquerade(false)), is_deprecated()), (false, 1, true));
+    assert_eq!((written(&masquerade(true)), is_deprecated()), (1, false));
+    let source = ip("-6 route get fd69::4");
+    assert!(source.contains("src fd69::2"), "{source}");
 }

@@ -31,7 +31,9 @@ fn port(name: &str, number: u8, network: &str) -> InternalPort {
 
 /// A port with its addresses and a route.
 fn items(name: &str, number: u8, network: &str) -> Vec<Item> {
-    let address = |net: String| Item::Address(Address { device: name.into(), net: net.parse().unwrap() });
+    let address = |net: String| {
+        Item::Address(Address { device: name.into(), net: net.parse().unwrap(), preferred: true })
+    };
     let via = format!("10.244.{number}.1").parse().unwrap();
     let target = Target::Forward { via: Some(via), device: Some(name.into()) };
     let dest = format!("10.{number}.0.0/16").parse().unwrap();
@@ -160,7 +162,7 @@ fn the_switch_says_who_it_is() {
         let mut facts = ovs.facts();
         let now = facts.wait_for(|facts| facts.chassis.is_some()).await.unwrap().clone();
         let encap_ips = ["172.18.0.2", "fd00::2"].map(|ip| ip.parse().unwrap()).to_vec();
-        assert_eq!(now, SwitchFacts { chassis: Some("n1".into()), encap_ips, ..SwitchFacts::default() });
+        assert_eq!(now, SwitchFacts { chassis: Some("n1".into()), encap_ips, userspace: true });
 
         switch.vsctl(&["--no-wait", "set", "Open_vSwitch", ".", "external_ids:system-id=n2"]);
         facts.wait_for(|facts| facts.chassis.as_deref() == Some("n2")).await.unwrap();

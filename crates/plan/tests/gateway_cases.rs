@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use causeway_plan::host::host;
 use causeway_plan::northbound;
 use causeway_types::host::{HostPlan, Item, Key};
-use causeway_zone::{BridgePorts, Zone};
+use causeway_zone::{BridgePorts, Processes, Zone};
 use serde_json::json;
 use support::check::assert_golden;
 use support::{
@@ -26,6 +26,7 @@ fn ports() -> BridgePorts {
 fn zone(ip: Ip) -> Zone {
     let mut zone = cluster(ip, Some("shared"));
     zone.set_bridge(Some(ports()));
+    zone.set_processes(Processes::default());
     zone
 }
 

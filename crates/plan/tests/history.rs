@@ -10,7 +10,7 @@ use causeway_plan::host::host;
 use causeway_plan::{Dirty, northbound, southbound};
 use causeway_record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
-use causeway_zone::{BridgePorts, Changes, Render, Zone};
+use causeway_zone::{BridgePorts, Cgroup, Changes, Kubelet, Processes, Render, Zone};
 use proptest::prelude::*;
 use support::ledger::Ledger;
 use support::server::{Databases, run};
@@ -33,6 +33,7 @@ enum Event {
     Slice(EndpointSlice),
     NoSlice(ObjectKey),
     Bridge(Option<BridgePorts>),
+    Processes(Processes),
     Tick,
 }
 
@@ -88,7 +89,7 @@ fn nads() -> impl Strategy<Value = Event> {
 
 fn pods() -> impl Strategy<Value = Event> {
     let namespace = prop::sample::select(vec!["ns1", "ns2"]);
-    (0..3u32, namespace, 1..=4u32, 0..=4u32, 0..7u8).prop_map(|(n, namespace, on, network, kind)| {
+    (0..3u32, namespace, 1..=4u32, 0..=4u32, 0..9u8).prop_map(|(n, namespace, on, network, kind)| {
         let (name, on) = (format!("{namespace}/p{n}"), format!("n{on}"));
         let (locked, own) = (format!("10.244.0.{}/24", n + 3), format!("203.203.0.{}/16", n + 3));
         let attachment = format!("{namespace}/x{network}");
@@ -108,6 +109,8 @@ fn pods() -> impl Strategy<Value = Event> {
             2 => pod.networks = Ok(None),
             3 => pod.finished = true,
             4 => pod.annotate("k8s.ovn.org/pod-networks", Some("{\"default\":")),
+            5 => pod.annotate("k8s.ovn.org/open-default-ports", Some(r#"[{"protocol":"tcp","port":80}]"#)),
+            6 => pod = host_pod(&name, &on),
             _ => {}
         }
         Event::Pod(pod)
@@ -191,10 +194,20 @@ fn bridges() -> impl Strategy<Value = Event> {
     })
 }
 
+/// The kubelet, and pods in the node's own network, which are looked for and found or not.
+fn processes() -> impl Strategy<Value = Event> {
+    let pods = prop::sample::subsequence(vec!["uid-p0", "uid-p1", "uid-p2"], 0..=3);
+    (pods, any::<bool>(), 0..3u32).prop_map(|(pods, found, user)| {
+        let cgroup = |uid: &str| Cgroup { path: format!("kubepods/pod{uid}"), id: 1 };
+        let pods = pods.into_iter().map(|uid| (uid.to_owned(), found.then(|| cgroup(uid)))).collect();
+        Event::Processes(Processes { kubelet: Kubelet::User(user), pods })
+    })
+}
+
 fn histories() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         3 => nodes(), 4 => nads(), 6 => pods(), 4 => connects(), 1 => Just(Event::Tick),
-        1 => namespaces(), 3 => services(), 4 => slices(), 2 => bridges(),
+        1 => namespaces(), 3 => services(), 4 => slices(), 2 => bridges(), 2 => processes(),
     ];
     prop::collection::vec(event, 1..80)
 }
@@ -296,6 +309,7 @@ impl World {
                 self.bridge.clone_from(ports);
                 self.zone.set_bridge(ports.clone())
             }
+            Event::Processes(processes) => self.zone.set_processes(processes.clone()),
             Event::Tick => {
                 self.now += 40;
                 self.zone.tick(self.now)

@@ -12,6 +12,10 @@ pub enum Change {
     Everything,
     /// The ports of the bridge to the outside, or whether there is one.
     Bridge,
+    /// By what processes of the node are known.
+    Processes,
+    /// A pod of this node that uses the node's own network came or went.
+    HostPod(ObjectKey),
     /// Another node: its number, chassis or addresses, or whether somebody else has them.
     Node(NodeName),
     /// The networks that services of a namespace are on.
@@ -74,6 +78,8 @@ impl Change {
             | Self::Member { .. }
             | Self::Place(_) => true,
             Self::Bridge
+            | Self::Processes
+            | Self::HostPod(_)
             | Self::Namespace(_)
             | Self::Pod { .. }
             | Self::Local(_)

@@ -92,6 +92,7 @@ impl Zone {
     /// A pod is there, or has changed.
     pub fn apply_pod(&mut self, pod: &record::Pod) -> Changes {
         let mut changes = self.set_behind(&pod.key, Some(pod));
+        changes.merge(self.set_host_pod(&pod.key, Some(pod)));
         changes.merge(self.apply_ports(pod));
         changes
     }
@@ -149,6 +150,7 @@ impl Zone {
     /// A pod is gone.
     pub fn delete_pod(&mut self, key: &ObjectKey) -> Changes {
         let mut changes = self.set_behind(key, None);
+        changes.merge(self.set_host_pod(key, None));
         changes.merge(self.delete_ports(key));
         changes
     }

@@ -10,7 +10,7 @@ use causeway_record::{
 use causeway_types::{ConnectName, NamespaceName, NodeName};
 use serde::{Deserialize, Serialize};
 
-use crate::{BridgePorts, Changes, Zone, ZoneConfig};
+use crate::{BridgePorts, Changes, Processes, Zone, ZoneConfig};
 
 /// One message to the role.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -27,6 +27,8 @@ pub enum Input {
     Freed(Box<Event<FreedNumbers, ObjectKey>>),
     /// The ports of the bridge to the outside, once there is one.
     Bridge(Option<BridgePorts>),
+    /// By what processes of the node are known.
+    Processes(Processes),
     /// The time, in milliseconds since the role began.
     Tick(u64),
 }
@@ -103,6 +105,9 @@ impl Knowledge {
             }
             Input::Tick(now_ms) => Effect { changes: self.zone.tick(now_ms), became_ready: false },
             Input::Bridge(ports) => Effect { changes: self.zone.set_bridge(ports), became_ready: false },
+            Input::Processes(known) => {
+                Effect { changes: self.zone.set_processes(known), became_ready: false }
+            }
             Input::Connect(event) => Effect { changes: self.connect(*event), became_ready: false },
             Input::Namespace(event) => {
                 self.take(Kind::Namespaces, event, Zone::apply_namespace, Zone::delete_namespace)

@@ -19,6 +19,7 @@ mod nodes;
 mod pod;
 mod pods;
 mod problem;
+mod processes;
 mod service;
 mod services;
 mod usage;
@@ -40,6 +41,7 @@ pub use network::{Active, Leg};
 pub use node::{BridgePorts, Fact, Gateway, NodeInfo, Recorded};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
 pub use problem::{Problem, Reason, Subject};
+pub use processes::{Cgroup, Confined, Kubelet, Processes};
 pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
 pub use services::{Claimed, Serving};
 pub use usage::{Render, Use};
@@ -74,6 +76,9 @@ pub struct ZoneConfig {
     /// Whether tunnels to other nodes are encrypted.
     #[serde(default)]
     pub ipsec: bool,
+    /// Namespaces whose pods in a node's own network reach services of every network.
+    #[serde(default)]
+    pub all_services: BTreeSet<NamespaceName>,
 }
 
 impl ZoneConfig {
@@ -89,6 +94,7 @@ impl ZoneConfig {
             default_services: Vec::new(),
             connects: false,
             ipsec: false,
+            all_services: BTreeSet::new(),
         }
     }
 }
@@ -141,6 +147,7 @@ pub struct Zone {
     default: NetworkName,
     nodes: Nodes,
     bridge: Option<BridgePorts>,
+    processes: Option<Processes>,
     /// Nodes that nobody listens to until they have cleared freed numbers.
     away: BTreeSet<NodeName>,
     /// Namespaces whose pods must have a primary network of their own.
@@ -151,6 +158,8 @@ pub struct Zone {
     behind: Behind,
     /// The pods of this node, whether they have addresses or not.
     locals: BTreeMap<ObjectKey, Local>,
+    /// The UIDs of pods of this node that use its own network.
+    host_pods: BTreeMap<ObjectKey, String>,
     usage: Usage,
     connects: Connects,
     services: Services,
@@ -168,6 +177,7 @@ impl Zone {
             default: NetworkName::default_network(),
             nodes,
             bridge: None,
+            processes: None,
             away: BTreeSet::new(),
             demanding: BTreeSet::new(),
             nads: Nads::default(),
@@ -175,6 +185,7 @@ impl Zone {
             pods: Pods::default(),
             behind: Behind::default(),
             locals: BTreeMap::new(),
+            host_pods: BTreeMap::new(),
             usage,
             connects: Connects::default(),
             services: Services::default(),

@@ -419,3 +419,20 @@ fn the_ports_of_the_bridge() {
     assert_eq!(zone.set_bridge(None), Change::Bridge.into());
     assert!(!Change::Bridge.concerns_connections());
 }
+
+#[test]
+fn pods_in_the_nodes_own_network() {
+    let mut zone = zone();
+    let mut pod = Pod::new(key("blue/agent"), "uid-1");
+    pod.host_network = true;
+    pod.node = Some("n2".parse().unwrap());
+    assert!(zone.apply_pod(&pod).is_empty(), "another node's");
+    pod.node = Some("n1".parse().unwrap());
+    let changed: Changes = Change::HostPod(pod.key.clone()).into();
+    assert_eq!(zone.apply_pod(&pod), changed);
+    assert!(zone.apply_pod(&pod).is_empty() && zone.has_host_pods());
+    pod.uid = "uid-2".into();
+    assert_eq!(zone.apply_pod(&pod), changed, "another pod of the same name");
+    assert_eq!(zone.delete_pod(&pod.key), changed);
+    assert!(!zone.has_host_pods());
+}

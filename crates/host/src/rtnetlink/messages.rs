@@ -3,7 +3,7 @@
 use crate::messages::{family, named, plain};
 use causeway_types::host::{LinkKind, Neighbour, Route, Rule, Selector, Target};
 use causeway_types::{Cidr, Family, Mac};
-use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressProtocol};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressProtocol, CacheInfo};
 use netlink_packet_route::link::{
     InfoData, InfoKind, InfoVeth, InfoVrf, LinkAttribute, LinkInfo, LinkMessage,
 };
@@ -53,6 +53,15 @@ fn small(table: u32) -> u8 {
 /// The protocol says whose an address is. Kernels before 5.18 ignore it.
 pub(super) fn with_protocol(mut message: AddressMessage, protocol: u8) -> AddressMessage {
     message.attributes.push(AddressAttribute::Protocol(AddressProtocol::from(protocol)));
+    message
+}
+
+/// An address stays for ever; for how long it is preferred says whether the kernel chooses it by itself.
+pub(super) fn with_lifetime(mut message: AddressMessage, preferred: bool) -> AddressMessage {
+    let mut times = CacheInfo::default();
+    times.ifa_valid = u32::MAX;
+    times.ifa_preferred = if preferred { u32::MAX } else { 0 };
+    message.attributes.push(AddressAttribute::CacheInfo(times));
     message
 }
 

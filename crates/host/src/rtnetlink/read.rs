@@ -12,7 +12,7 @@ use causeway_types::host::{
     Address, Item, Key, Link, LinkKind, LinkState, Neighbour, Owner, Route, Setting, Target,
 };
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::address::AddressMessage;
+use netlink_packet_route::address::{AddressFlags, AddressMessage};
 use netlink_packet_route::link::{InfoKind, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourFlags, NeighbourMessage};
 use netlink_packet_route::route::{RouteMessage, RouteProtocol};
@@ -121,7 +121,8 @@ impl KernelOutput {
         for seen in answers.iter().filter_map(seen_address) {
             let Some(device) = reading.name(seen.index) else { continue };
             let owner = self.owner_of(&device, reading).filter(|_| !seen.local);
-            let item = Item::Address(Address { device, net: seen.net });
+            let preferred = !seen.flags.contains(AddressFlags::Deprecated);
+            let item = Item::Address(Address { device, net: seen.net, preferred });
             match owner {
                 Some(owner) => reading.add(item, Whose::Owner(owner)),
                 None if seen.protocol == self.mark.protocol => reading.add(item, Whose::Ours),

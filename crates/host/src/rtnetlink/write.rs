@@ -1,6 +1,6 @@
 //! One change of the kernel.
 
-use super::messages::{as_proxy, neighbour, new_link, route, rule, with_mac, with_protocol};
+use super::messages::{as_proxy, neighbour, new_link, route, rule, with_lifetime, with_mac, with_protocol};
 use super::{KernelOutput, Maker};
 use crate::error::{Error, Result};
 use crate::messages::{SeenLink, address, indexed, named, seen_link, with_flags};
@@ -29,7 +29,7 @@ impl KernelOutput {
             Item::Setting(setting) => settings::write(&setting.path, &setting.value),
             Item::Address(wanted) => {
                 let message = address(self.index(&wanted.device)?, &wanted.net);
-                let message = with_protocol(message, protocol);
+                let message = with_lifetime(with_protocol(message, protocol), wanted.preferred);
                 self.change(RouteNetlinkMessage::NewAddress(message), ANEW, &planned.item)
             }
             Item::State(state) => self.make_state(state),

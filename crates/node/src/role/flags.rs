@@ -12,6 +12,7 @@ use causeway_types::NodeName;
 use causeway_zone::Render;
 
 use super::gateway_flags::GatewayFlags;
+use super::isolation_flags::IsolationFlags;
 
 /// Flags of the node role
 #[derive(Clone, Debug, clap::Args)]
@@ -29,6 +30,8 @@ pub struct NodeFlags {
     pub(super) udn_allowed_default_services: Vec<ObjectKey>,
     #[command(flatten)]
     pub(super) gateway: GatewayFlags,
+    #[command(flatten)]
+    pub(super) isolation: IsolationFlags,
     /// The node that this is
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub(super) node_name: NodeName,

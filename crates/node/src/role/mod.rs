@@ -6,24 +6,28 @@
 //!                    ├─► HostPlan   ─► host task ─► kernel, Open vSwitch ports
 //!                    ├─► CNI server: pods, networks
 //!   kernel, switch ─►├─► own Node's annotations, ZoneReport
-//!                    └─► (ports of the bridge to the outside) ─► Zone
+//!                    ├─► (ports of the bridge to the outside) ─► Zone
+//!   /proc, cgroups ─►└─► (the kubelet, pods in the node's own network) ─► Zone
 //! ```
 //! Nothing is written anywhere before every watched kind has listed once. A watch that breaks later keeps what is
 //! known: old is better than half.
 
 mod annotations;
+mod cgroups;
 mod flags;
 mod freed;
 mod gateway;
 mod gateway_flags;
 mod held;
 mod host;
+mod isolation_flags;
 mod local_endpoints;
 mod messages;
 mod metrics;
 #[cfg(test)]
 mod on_a_switch;
 mod outside;
+mod processes;
 mod rendered;
 mod report;
 mod run;

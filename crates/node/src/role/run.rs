@@ -33,6 +33,7 @@ use super::local_endpoints::LocalEndpointPorts;
 use super::messages::{Message, start_watches};
 use super::metrics::Metrics;
 use super::outside::Outside;
+use super::processes::ProcessWatch;
 use super::rendered::{Ports, Rendered};
 use super::report;
 use super::silence::{Component, Signs, Silence};
@@ -122,6 +123,7 @@ struct Task {
     local_endpoints: LocalEndpointPorts,
     wiring: Wiring,
     outside: Outside,
+    processes: ProcessWatch,
     writer: Writer,
     metrics: Metrics,
     health: Health,
@@ -186,6 +188,7 @@ impl Task {
             connects: flags.enable_network_connect,
             ipsec: flags.enable_ipsec,
             default_services: flags.udn_allowed_default_services.clone(),
+            all_services: flags.isolation.all_services(),
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
         let header = Header::new(causeway_plan::replay::ROLE, &config);
@@ -197,6 +200,7 @@ impl Task {
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
             host: HostTask::start(tasks, ovs.clone(), Kernel, programs(&flags.vswitch), events.clone()),
             outside: Outside::start(tasks, flags, ovs.clone(), events),
+            processes: ProcessWatch::start(tasks, flags.isolation.told()),
             local_endpoints: LocalEndpointPorts::start(tasks),
             wiring: Wiring::start(tasks, flags, &health, ovs, registry)?,
             writer,
@@ -226,7 +230,7 @@ impl Task {
         loop {
             let ready = self.state.is_ready();
             let wake = self.wake();
-            let Task { state, northbound, southbound, host, outside, wiring, .. } = self;
+            let Task { state, northbound, southbound, host, outside, processes, wiring, .. } = self;
             let (nb, sb) = (causeway_plan::northbound(&state.zone), causeway_plan::southbound(&state.zone));
             let (woken, message) = tokio::select! {
                 message = messages.recv() => match message {
@@ -238,6 +242,7 @@ impl Task {
                 () = host.changed() => (Woken::Event, None),
                 () = wiring.connected() => (Woken::Event, None),
                 () = outside.changed() => (Woken::Event, None),
+                () = processes.changed() => (Woken::Event, None),
                 () = sleep_until(wake) => (Woken::Time, None),
             };
             self.stirred |= !matches!(woken, Woken::Time);
@@ -248,6 +253,7 @@ impl Task {
                 dirty.merge(self.take(message));
             }
             dirty.merge(self.look_outside());
+            dirty.merge(self.look_at_processes());
             self.follow(dirty);
         }
     }
@@ -285,6 +291,15 @@ impl Task {
         match self.state.zone.bridge() == ports.as_ref() {
             true => Dirty::default(),
             false => self.step(Input::Bridge(ports)),
+        }
+    }
+
+    /// By what the kubelet and confined pods are known now.
+    fn look_at_processes(&mut self) -> Dirty {
+        let known = self.processes.look(&self.state.zone);
+        match self.state.zone.processes() == known.as_ref() {
+            true => Dirty::default(),
+            false => known.map_or_else(Dirty::default, |known| self.step(Input::Processes(known))),
         }
     }
 

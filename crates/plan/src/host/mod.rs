@@ -4,6 +4,9 @@
 //! not known is held, and no other one with it.
 
 mod gateway;
+mod host_pods;
+mod isolation;
+mod nft;
 mod shields;
 
 use std::collections::BTreeMap;
@@ -32,8 +35,15 @@ pub struct HostRoom {
 }
 
 /// The rooms of the host's plan. A new feature is one more line.
-pub static HOST: &[&HostRoom] =
-    &[&MANAGEMENT, &shields::TUNNELS, &shields::CABLES, &gateway::GATEWAY, &gateway::EXPOSED];
+pub static HOST: &[&HostRoom] = &[
+    &MANAGEMENT,
+    &shields::TUNNELS,
+    &shields::CABLES,
+    &isolation::LOCKED,
+    &host_pods::HOST_PODS,
+    &gateway::GATEWAY,
+    &gateway::EXPOSED,
+];
 
 /// What shall be on the node of a zone.
 pub fn host(zone: &Zone) -> HostPlan {
@@ -90,7 +100,7 @@ fn management(network: &Active, node: &NodeName) -> Result<Vec<Item>, String> {
     let ipv6 = network.legs.iter().any(|leg| leg.management.addr().is_ipv6());
     items.extend(settings(&device, ipv6));
     for leg in &network.legs {
-        items.push(Item::Address(Address { device: device.clone(), net: leg.management }));
+        items.push(Item::Address(Address { device: device.clone(), net: leg.management, preferred: true }));
         let target = Target::Forward { via: Some(leg.gateway.addr()), device: Some(device.clone()) };
         let route = |dest| Route {
             table: MAIN_TABLE,

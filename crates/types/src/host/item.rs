@@ -126,6 +126,13 @@ pub struct Address {
     pub device: String,
     /// With the prefix length of its subnet.
     pub net: IpNet,
+    /// Whether the kernel may choose it as the source of packets that name none. Counts for IPv6 alone.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub preferred: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Whether a device is switched on.
@@ -248,7 +255,7 @@ impl Item {
             Self::Port(port) => Key::Port(port.name.clone()),
             Self::Link(link) => Key::Link(link.name.clone()),
             Self::Setting(setting) => Key::Setting(setting.path.clone()),
-            Self::Address(Address { device, net }) => Key::Address { device: device.clone(), net: *net },
+            Self::Address(Address { device, net, .. }) => Key::Address { device: device.clone(), net: *net },
             Self::State(state) => Key::State(state.device.clone()),
             Self::Route(route) => {
                 Key::Route { table: route.table, dest: route.dest, metric: route.kept_metric() }
@@ -307,7 +314,10 @@ impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.key())?;
         match self {
-            Self::Namespace(_) | Self::Address(_) | Self::Proxy { .. } => Ok(()),
+            Self::Namespace(_) | Self::Address(Address { preferred: true, .. }) | Self::Proxy { .. } => {
+                Ok(())
+            }
+            Self::Address(_) => f.write_str(": never chosen as a source"),
             Self::Port(port) => write!(
                 f,
                 ": {} on {}, MAC {}, MTU {}{}",

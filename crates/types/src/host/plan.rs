@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     fn address(device: &str, net: &str) -> Item {
-        Item::Address(Address { device: device.into(), net: net.parse().unwrap() })
+        Item::Address(Address { device: device.into(), net: net.parse().unwrap(), preferred: true })
     }
 
     fn route(dest: &str, via: &str) -> Item {

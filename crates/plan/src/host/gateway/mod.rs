@@ -89,7 +89,8 @@ fn routes(bridge: &Bridge, side: &Side, mtu: Option<u32>) -> Vec<Item> {
         Item::Route(Route { table: MAIN_TABLE, dest, metric: 0, target, source, mtu })
     };
     let mut items = vec![
-        Item::Address(Address { device: device.clone(), net: IpNet::from(host) }),
+        // Only the routes below choose it: whatever else the node sends leaves by an address that others know.
+        Item::Address(Address { device: device.clone(), net: IpNet::from(host), preferred: host.is_ipv4() }),
         route(Cidr::host(hop), None, None, None),
         route(side.masquerade, Some(hop), None, None),
         Item::Neighbour(Neighbour { device: device.clone(), address: hop, mac: bridge.next_hop() }),

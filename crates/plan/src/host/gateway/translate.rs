@@ -8,6 +8,7 @@ use causeway_types::host::{Item, NftFamily, NftTable};
 use causeway_zone::Protocol;
 
 use super::bridge::Bridge;
+use crate::host::nft::{kind, listed, suffix, word};
 
 /// An address and a port.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +58,7 @@ fn chain(name: &str, hook: &str, rules: &[String]) -> String {
 }
 
 fn map<'a>(name: &str, family: Family, all: impl Iterator<Item = &'a Translation>) -> String {
-    let kind = if family == Family::Ipv4 { "ipv4_addr" } else { "ipv6_addr" };
+    let kind = kind(family);
     let texts: Vec<String> = all
         .map(|one| {
             let Translated { address, protocol, port } = one.what;
@@ -65,17 +66,8 @@ fn map<'a>(name: &str, family: Family, all: impl Iterator<Item = &'a Translation
             format!("{address} . {protocol} . {port} : {} . {}", one.to.0, one.to.1)
         })
         .collect();
-    let elements =
-        if texts.is_empty() { String::new() } else { format!("\t\telements = {{ {} }}\n", texts.join(", ")) };
     format!(
-        "\tmap {name} {{\n\t\ttype {kind} . inet_proto . inet_service : {kind} . inet_service\n{elements}\t}}\n"
+        "\tmap {name} {{\n\t\ttype {kind} . inet_proto . inet_service : {kind} . inet_service\n{}\t}}\n",
+        listed(&texts)
     )
-}
-
-fn suffix(family: Family) -> &'static str {
-    if family == Family::Ipv4 { "4" } else { "6" }
-}
-
-fn word(family: Family) -> &'static str {
-    if family == Family::Ipv4 { "ip" } else { "ip6" }
 }
