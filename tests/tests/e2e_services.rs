@@ -124,7 +124,9 @@ fn services_are_where_they_are_granted() {
     wait_served(sandbox, &[]);
     every_pod_behind_a_service_answers(sandbox);
     a_pod_reaches_itself_by_its_service(sandbox);
-    a_slice_of_ones_own_reaches_nobody(sandbox, "plain/b", "plain/c", "default");
+    sandbox.start_pods(&[("strangers/s", "n3")]).unwrap();
+    a_slice_of_ones_own_reaches_nobody(sandbox, "plain/b", "strangers/s", "default");
+    a_slice_of_ones_own_reaches_ones_own_pods(sandbox, "plain/b", "plain/c", "default");
     nobody_answers_at_an_aim_outside(sandbox, "blue/a", "green/c");
 
     let main = [("blue", "green")];
@@ -229,6 +231,16 @@ fn a_slice_of_ones_own_reaches_nobody(sandbox: &Sandbox, from: &str, victim: &st
         Ok(addresses.iter().all(|address| events.contains(&format!("not served: {address}"))).then_some(()))
     };
     sandbox.wait_for("events about endpoints that are not served", told).unwrap();
+    stop_aiming(sandbox, from);
+}
+
+/// Who names no pod, but the address of one of his own, is served.
+fn a_slice_of_ones_own_reaches_ones_own_pods(sandbox: &Sandbox, from: &str, own: &str, on: &str) {
+    let name = own.split('/').nth(1).unwrap();
+    for vip in aim(sandbox, from, &addresses_of(sandbox, own, on)) {
+        let reached = || Ok(answer(sandbox, from, &vip).filter(|answer| answer == name));
+        sandbox.wait_for(&format!("{from} to reach {own} at {vip}"), reached).unwrap();
+    }
     stop_aiming(sandbox, from);
 }
 
