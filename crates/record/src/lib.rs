@@ -5,16 +5,19 @@
 //! becomes a value that says so ([`Read`]), never an error of the stream. Nothing here talks to anybody; that is
 //! `causeway-runtime`.
 
+mod cluster_policy;
 mod connect;
 mod endpoints;
 mod error;
 mod freed;
+mod host_port;
 mod meta;
 mod nad;
 mod node;
 mod note;
 mod owner;
 mod pod;
+mod policy;
 mod read;
 pub mod recording;
 mod report;
@@ -22,18 +25,22 @@ mod service;
 mod watch;
 mod write;
 
+pub use causeway_types::Protocol;
+pub use cluster_policy::{ClusterPolicy, OfKind, PolicyObject};
 pub use connect::{Connect, ConnectSpec};
 pub use endpoints::{Endpoint, EndpointPort, EndpointSlice, Reference};
 pub use error::Error;
 pub use freed::FreedNumbers;
-pub use meta::{Namespace, ObjectKey, Texts};
+pub use host_port::{HostPort, HostPorts};
+pub use meta::{Logging, Namespace, ObjectKey, Severity, Texts};
 pub use nad::{Controller, Nad};
 pub use node::Node;
 pub use note::{EventNote, Regarding};
 pub use owner::{Cudn, Defined, Udn};
-pub use pod::Pod;
+pub use pod::{NamedPort, Pod};
+pub use policy::{NetworkPolicy, PolicyPeer, PolicyPort, PolicyRule};
 pub use read::Read;
 pub use report::{OwnReport, RenderedHash, ZoneReport};
-pub use service::{Protocol, Service, ServicePort};
+pub use service::{Service, ServicePort};
 pub use watch::{Broken, Cause, Event, Watched};
 pub use write::{Action, Ended, Kind, Outcome, Part, Priority, Request, Target};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use causeway_api::annotations::keys;
 use causeway_types::NamespaceName;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -54,6 +55,78 @@ pub struct Namespace {
     pub labels: Texts,
     /// Whether it is going.
     pub deleting: bool,
+    /// What of its policies is logged.
+    #[serde(default, skip_serializing_if = "Logging::is_off")]
+    pub logging: Logging,
+}
+
+/// Which decisions of policies are logged, and how loud.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Logging {
+    /// What is let through.
+    #[serde(default)]
+    pub allow: Option<Severity>,
+    /// What is dropped.
+    #[serde(default)]
+    pub deny: Option<Severity>,
+    /// What is passed on to later policies; cluster-scoped policies alone do that.
+    #[serde(default)]
+    pub pass: Option<Severity>,
+}
+
+/// How loud a log line is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    #[allow(missing_docs, reason = "the words of OVN and of syslog")]
+    Alert,
+    #[allow(missing_docs, reason = "the words of OVN and of syslog")]
+    Warning,
+    #[allow(missing_docs, reason = "the words of OVN and of syslog")]
+    Notice,
+    #[allow(missing_docs, reason = "the words of OVN and of syslog")]
+    Info,
+    #[allow(missing_docs, reason = "the words of OVN and of syslog")]
+    Debug,
+}
+
+impl Severity {
+    fn read(text: &str) -> Option<Self> {
+        Some(match text {
+            "alert" => Self::Alert,
+            "warning" => Self::Warning,
+            "notice" => Self::Notice,
+            "info" => Self::Info,
+            "debug" => Self::Debug,
+            _ => return None,
+        })
+    }
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Alert => "alert",
+            Self::Warning => "warning",
+            Self::Notice => "notice",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+impl Logging {
+    /// Whether nothing is logged.
+    pub fn is_off(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Reads the annotation. A text that cannot be read logs nothing, and neither does a word that is no severity.
+    pub(crate) fn read(annotations: Option<&Texts>) -> Self {
+        let text = annotations.and_then(|all| all.get(keys::ACL_LOGGING));
+        let words: Option<Texts> = text.and_then(|text| serde_json::from_str(text).ok());
+        let severity = |word: &str| words.as_ref()?.get(word).and_then(|text| Severity::read(text));
+        Self { allow: severity("allow"), deny: severity("deny"), pass: severity("pass") }
+    }
 }
 
 /// When the object was created, in seconds since 1970.
@@ -90,7 +163,8 @@ impl Watched for Namespace {
 
     fn trim(object: Self::Object, name: NamespaceName) -> Self {
         let deleting = object.metadata.deletion_timestamp.is_some();
-        Self { name, labels: object.metadata.labels.unwrap_or_default(), deleting }
+        let logging = Logging::read(object.metadata.annotations.as_ref());
+        Self { name, labels: object.metadata.labels.unwrap_or_default(), deleting, logging }
     }
 }
 

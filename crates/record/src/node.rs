@@ -29,6 +29,9 @@ pub struct Node {
     pub live: bool,
     /// Its own addresses by its kubelet's account, inside and outside of the cluster.
     pub addresses: Vec<IpAddr>,
+    /// Its labels: policies select nodes by them.
+    #[serde(default, skip_serializing_if = "Texts::is_empty")]
+    pub labels: Texts,
     /// The texts of annotations that a role writes on nodes, for comparing.
     pub published: Texts,
     /// The node's number.
@@ -66,13 +69,15 @@ struct Plain {
     live: bool,
     #[serde(default)]
     addresses: Vec<IpAddr>,
+    #[serde(default)]
+    labels: Texts,
     published: Texts,
 }
 
 impl From<Plain> for Node {
     fn from(plain: Plain) -> Self {
-        let Plain { name, uid, created, live, published, addresses } = plain;
-        let mut node = Self { uid, created, live, addresses, ..Self::new(name) };
+        let Plain { name, uid, created, live, published, addresses, labels } = plain;
+        let mut node = Self { uid, created, live, addresses, labels, ..Self::new(name) };
         published.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
         node
     }
@@ -87,6 +92,7 @@ impl Node {
             created: 0,
             live: true,
             addresses: Vec::new(),
+            labels: Texts::new(),
             published: Texts::new(),
             id: Ok(None),
             chassis: Ok(None),
@@ -180,7 +186,7 @@ impl Watched for Node {
         let mut node = Self { uid: uid(&meta), created: created(&meta), live, addresses, ..Self::new(name) };
         let annotations = meta.annotations.unwrap_or_default();
         annotations.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
-        node
+        Self { labels: meta.labels.unwrap_or_default(), ..node }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Pods: where they run, what they have and what they ask for.
 
+use std::collections::BTreeMap;
+
 use causeway_api::annotations::{
     Annotation, DefaultNetworkRequest, OpenPorts, PodNetworks, RequestedNetworks, RequestedPrimary, keys,
 };
@@ -8,9 +10,11 @@ use k8s_openapi::api::core::v1 as core;
 use kube_core::{ApiResource, Object};
 use serde::{Deserialize, Serialize};
 
+use crate::host_port::{self, Container};
 use crate::meta::{created, object_key, uid};
 use crate::read::{self, read};
-use crate::{ObjectKey, Read, Texts, Watched};
+use crate::service::{port, protocol};
+use crate::{HostPorts, ObjectKey, Protocol, Read, Texts, Watched};
 
 /// A pod.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -32,6 +36,9 @@ pub struct Pod {
     /// All its labels: selectors of policies look at any of them.
     #[serde(default, skip_serializing_if = "Texts::is_empty")]
     pub labels: Texts,
+    /// Ports that its containers have named, each name and protocol once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named_ports: Vec<NamedPort>,
     /// The addresses that the cluster manager has given it.
     #[serde(with = "read")]
     pub networks: Read<PodNetworks>,
@@ -47,11 +54,25 @@ pub struct Pod {
     /// Ports that stay reachable from the default network although another network is primary.
     #[serde(with = "read")]
     pub open_ports: Read<OpenPorts>,
+    /// Ports of its node that lead to it.
+    #[serde(default = "host_port::none", skip_serializing_if = "host_port::is_none")]
+    pub host_ports: HostPorts,
     /// The hash of the file that a static pod was read from, which is its UID for the kubelet.
     pub static_pod: Option<String>,
     /// Whether its network status has been written.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_status: bool,
+}
+
+/// A port that a container has a name for.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct NamedPort {
+    /// The name.
+    pub name: String,
+    /// What is spoken there.
+    pub protocol: Protocol,
+    /// The number.
+    pub port: u16,
 }
 
 impl Pod {
@@ -66,11 +87,13 @@ impl Pod {
             finished: false,
             deleting: false,
             labels: Texts::new(),
+            named_ports: Vec::new(),
             networks: Ok(None),
             requested: Ok(None),
             default_network: Ok(None),
             requested_primary: Ok(None),
             open_ports: Ok(None),
+            host_ports: host_port::none(),
             static_pod: None,
             has_status: false,
         }
@@ -97,6 +120,33 @@ impl Pod {
 pub struct PodSpec {
     node_name: Option<String>,
     host_network: Option<bool>,
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+}
+
+impl PodSpec {
+    /// The containers whose ports are the pod's.
+    fn lasting(&self) -> impl Iterator<Item = &Container> {
+        self.containers.iter().chain(self.init_containers.iter().filter(|container| container.stays()))
+    }
+}
+
+/// At most so many named ports of a pod count.
+const MOST_NAMED_PORTS: usize = 256;
+
+/// The ports that containers have named. Of equal names the first counts, as for services.
+fn named_ports(spec: &PodSpec) -> Vec<NamedPort> {
+    let ports = spec.lasting().flat_map(|container| &container.ports);
+    let mut named: BTreeMap<(String, Protocol), u16> = BTreeMap::new();
+    for given in ports.take(MOST_NAMED_PORTS) {
+        let Some(name) = given.name.clone().filter(|name| !name.is_empty()) else { continue };
+        if let (Some(protocol), Some(number)) =
+            (protocol(given.protocol.as_deref()), port(given.container_port))
+        {
+            named.entry((name, protocol)).or_insert(number);
+        }
+    }
+    named.into_iter().map(|((name, protocol), port)| NamedPort { name, protocol, port }).collect()
 }
 
 /// What is read of a pod's status.
@@ -124,8 +174,10 @@ impl Watched for Pod {
         let phase = object.status.unwrap_or_default().phase.unwrap_or_default();
         let mut pod = Self {
             created: created(&meta),
-            node: object.spec.node_name.and_then(|name| NodeName::new(name).ok()),
+            host_ports: host_port::read(object.spec.lasting()),
+            node: object.spec.node_name.as_ref().and_then(|name| NodeName::new(name.as_str()).ok()),
             host_network: object.spec.host_network.unwrap_or(false),
+            named_ports: named_ports(&object.spec),
             finished: matches!(phase.as_str(), "Succeeded" | "Failed"),
             deleting: meta.deletion_timestamp.is_some(),
             ..Self::new(key, uid(&meta))
@@ -143,6 +195,7 @@ mod tests {
 
     use super::*;
     use crate::meta::{replayed, trimmed};
+    use crate::{HostPort, Protocol};
 
     #[test]
     fn a_pod_keeps_what_is_read() {
@@ -154,7 +207,15 @@ mod tests {
                 "annotations": {"k8s.ovn.org/pod-networks": "{}", "checksum/config": "long"},
                 "managedFields": [{"manager": "kubelet"}],
             },
-            "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
+            "spec": {
+                "nodeName": "n1",
+                "initContainers": [
+                    {"name": "once", "ports": [{"name": "setup", "containerPort": 1, "hostPort": 1}]},
+                    {"name": "stays", "restartPolicy": "Always", "ports": [
+                        {"name": "dns", "protocol": "UDP", "containerPort": 53}, {"containerPort": 2, "hostPort": 2}]},
+                ],
+                "containers": [{"name": "c", "image": "i", "ports": [{"name": "http", "containerPort": 80}]}],
+            },
             "status": {"phase": "Succeeded", "podIP": "10.0.0.1"},
         }));
         let key = ObjectKey { namespace: NamespaceName::new("blue").unwrap(), name: "web-0".into() };
@@ -162,7 +223,12 @@ mod tests {
             created: 7,
             node: Some(NodeName::new("n1").unwrap()),
             finished: true,
+            host_ports: Ok(vec![HostPort { address: None, protocol: Protocol::Tcp, port: 2, target: 2 }]),
             labels: Texts::from([("app".to_owned(), "web".to_owned())]),
+            named_ports: vec![
+                NamedPort { name: "dns".into(), protocol: Protocol::Udp, port: 53 },
+                NamedPort { name: "http".into(), protocol: Protocol::Tcp, port: 80 },
+            ],
             networks: Ok(Some(PodNetworks::default())),
             ..Pod::new(key, "u1")
         };
@@ -183,7 +249,7 @@ mod tests {
                 "k8s.ovn.org/open-default-ports": "{",
                 "kubernetes.io/config.mirror": "hash",
             }},
-            "spec": {},
+            "spec": {"containers": [{"ports": [{"containerPort": 80, "hostPort": 80, "hostIP": "::1"}]}]},
         }));
         assert!(pod.networks.as_ref().is_ok_and(Option::is_some), "{pod:?}");
         assert!(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use causeway_alloc::{Cleared, Epoch};
 use causeway_api::crd::{self, FailureSubject, ZoneFailure};
 use causeway_types::{ConnectName, NetworkName, NodeName};
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,9 @@ use crate::Watched;
 pub struct ZoneReport {
     /// The node whose zone it is.
     pub node: NodeName,
-    /// Up to which epoch freed numbers are gone from the zone.
-    pub epoch: u64,
+    /// Which freed numbers are gone from the zone.
+    #[serde(flatten)]
+    pub cleared: Cleared,
     /// What the zone has rendered of each connection.
     pub rendered: BTreeMap<ConnectName, RenderedHash>,
     /// What it could not do for connections.
@@ -54,12 +56,17 @@ impl ZoneReport {
     pub fn none(node: NodeName) -> Self {
         Self {
             node,
-            epoch: 0,
+            cleared: Cleared::default(),
             rendered: BTreeMap::new(),
             connects: BTreeMap::new(),
             networks: BTreeMap::new(),
         }
     }
+}
+
+fn cleared(upto: i64, held: &[i64]) -> Cleared {
+    let epoch = |number: i64| Epoch(u64::try_from(number).unwrap_or(0));
+    Cleared::new(epoch(upto), held.iter().copied().map(epoch))
 }
 
 /// What could not be done, by whom it is about: all of it in one text.
@@ -97,7 +104,7 @@ impl Watched for ZoneReport {
         });
         Self {
             node,
-            epoch: u64::try_from(spec.epoch).unwrap_or(0),
+            cleared: cleared(spec.epoch, &spec.held_epochs),
             rendered: rendered.collect(),
             connects: about(&spec.failures, FailureSubject::ClusterNetworkConnect, |name| {
                 ConnectName::new(name).ok()
@@ -144,13 +151,13 @@ mod tests {
         let failure = |subject: &str, name: &str, message: &str| json!({"subject": subject, "name": name, "reason": "R", "message": message});
         let report: ZoneReport = trimmed(
             json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ZoneReport", "metadata": {"name": "n1"},
-            "spec": {"epoch": 7, "connects": [{"name": "road", "hash": "00ff"}, {"name": "path", "hash": "none"}],
+            "spec": {"epoch": 7, "heldEpochs": [3], "connects": [{"name": "road", "hash": "00ff"}, {"name": "path", "hash": "none"}],
                      "failures": [failure("Network", "blue", "no"), failure("ClusterNetworkConnect", "road", "one"),
                                   failure("ClusterNetworkConnect", "road", "two"), failure("Node", "n1", "off")]}}),
         );
         let road: ConnectName = "road".parse().unwrap();
         let expected = ZoneReport {
-            epoch: 7,
+            cleared: Cleared::new(Epoch(7), [Epoch(3)]),
             rendered: [(road.clone(), RenderedHash(255))].into(),
             connects: [(road, "one; two".to_owned())].into(),
             networks: [("blue".parse().unwrap(), "no".to_owned())].into(),

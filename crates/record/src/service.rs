@@ -1,7 +1,6 @@
 //! Services: what load balancers are made of.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1 as core;
@@ -9,32 +8,10 @@ use kube_core::{ApiResource, Object};
 use serde::{Deserialize, Serialize};
 
 use crate::meta::{created, object_key};
-use crate::{ObjectKey, Watched};
+use crate::{ObjectKey, Protocol, Watched};
 
 /// How long a client stays with its endpoint if the service does not say.
 const AFFINITY_SECONDS: i32 = 10_800;
-
-/// A protocol of services.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Protocol {
-    /// TCP, also where an object names none.
-    Tcp,
-    /// UDP.
-    Udp,
-    /// SCTP.
-    Sctp,
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tcp => "TCP",
-            Self::Udp => "UDP",
-            Self::Sctp => "SCTP",
-        })
-    }
-}
 
 /// A service.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -84,12 +61,7 @@ pub struct ServicePort {
 }
 
 pub(crate) fn protocol(text: Option<&str>) -> Option<Protocol> {
-    match text {
-        None | Some("TCP") => Some(Protocol::Tcp),
-        Some("UDP") => Some(Protocol::Udp),
-        Some("SCTP") => Some(Protocol::Sctp),
-        Some(_) => None,
-    }
+    text.map_or(Some(Protocol::Tcp), Protocol::named)
 }
 
 pub(crate) fn port(number: i32) -> Option<u16> {

@@ -21,6 +21,18 @@ pub enum Event<T, K> {
     Unsynced(Broken),
 }
 
+impl<T, K> Event<T, K> {
+    /// The same about another value of the object.
+    pub fn map<U>(self, applied: impl FnOnce(T) -> U) -> Event<U, K> {
+        match self {
+            Self::Applied(object) => Event::Applied(applied(object)),
+            Self::Deleted(key) => Event::Deleted(key),
+            Self::Synced => Event::Synced,
+            Self::Unsynced(broken) => Event::Unsynced(broken),
+        }
+    }
+}
+
 /// What is wrong with a watch.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Broken {

@@ -52,6 +52,9 @@ pub enum Kind {
     IpamClaim,
     ConfigMap,
     EndpointSlice,
+    ClusterNetworkPolicy,
+    AdminNetworkPolicy,
+    BaselineAdminNetworkPolicy,
 }
 
 impl Kind {
@@ -71,6 +74,11 @@ impl Kind {
             Self::ClusterNetworkConnect => ApiResource::erase::<crd::ClusterNetworkConnect>(&()),
             Self::ZoneReport => ApiResource::erase::<crd::ZoneReport>(&()),
             Self::IpamClaim => ApiResource::erase::<crd::IpamClaim>(&()),
+            Self::ClusterNetworkPolicy => ApiResource::erase::<crd::policy::ClusterNetworkPolicy>(&()),
+            Self::AdminNetworkPolicy => ApiResource::erase::<crd::policy::AdminNetworkPolicy>(&()),
+            Self::BaselineAdminNetworkPolicy => {
+                ApiResource::erase::<crd::policy::BaselineAdminNetworkPolicy>(&())
+            }
         }
     }
 

@@ -181,6 +181,25 @@ impl Cidr {
         self.contains(other) || other.contains(self)
     }
 
+    /// What is left of it without others, as the fewest subnets, in their order.
+    pub fn without(&self, others: &[Self]) -> Vec<Self> {
+        let inside: Vec<Self> = others.iter().filter(|other| self.overlaps(other)).copied().collect();
+        if inside.is_empty() {
+            return vec![*self];
+        }
+        if inside.iter().any(|other| other.contains(self)) {
+            return Vec::new();
+        }
+        let halves = self.0.subnets(self.prefix_len() + 1).into_iter().flatten();
+        halves.flat_map(|half| Self(half).without(&inside)).collect()
+    }
+
+    /// The fewest subnets with the same addresses as all of these together.
+    pub fn merged(cidrs: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let all: Vec<IpNet> = cidrs.into_iter().map(IpNet::from).collect();
+        IpNet::aggregate(&all).into_iter().map(Self).collect()
+    }
+
     /// Address number `number`, counted from the base.
     pub fn address(&self, number: u128) -> Result<IpAddr> {
         if number > self.last_number() {
@@ -381,6 +400,20 @@ mod tests {
         let four = Families::of(&[cidr("10.0.0.0/8")]);
         assert_eq!(both.shared(four), four);
         assert!(four.shared(Families::of(&[cidr("fd00::/64")])).is_empty());
+    }
+
+    /// POL-039
+    #[test]
+    fn a_subnet_without_another_is_the_fewest_that_are_left() {
+        let cidr = |text: &str| text.parse::<Cidr>().unwrap();
+        let left = cidr("10.0.0.0/8").without(&[cidr("10.1.0.0/16")]);
+        assert_eq!((left.len(), left[0], left[1]), (8, cidr("10.0.0.0/16"), cidr("10.2.0.0/15")));
+        assert_eq!(Cidr::merged(left.into_iter().chain([cidr("10.1.0.0/16")])), [cidr("10.0.0.0/8")]);
+        assert_eq!(cidr("10.0.0.0/24").without(&[cidr("10.0.0.0/8")]), []);
+        assert_eq!(
+            cidr("10.0.0.0/24").without(&[cidr("10.0.1.0/24"), cidr("fd00::/64")]),
+            [cidr("10.0.0.0/24")]
+        );
     }
 
     fn any_cidr() -> impl Strategy<Value = Cidr> {

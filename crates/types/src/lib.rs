@@ -16,6 +16,7 @@ mod index;
 mod mac;
 mod name;
 mod object;
+mod protocol;
 mod tunnel;
 
 pub use cidr::{Cidr, Families, Family, number_of};
@@ -34,4 +35,5 @@ pub use name::{
     ConnectName, NadKey, NamespaceName, NetworkName, NetworkOrigin, NodeName, ObjectName, ZoneName,
 };
 pub use object::{NetworkNames, OvnPrefix};
+pub use protocol::Protocol;
 pub use tunnel::{DatapathKey, PortKey};
