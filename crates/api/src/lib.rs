@@ -7,7 +7,9 @@ mod error;
 pub mod install;
 pub mod intent;
 pub mod nad;
+pub mod policy;
 pub mod print;
 pub mod schema;
+pub mod selector;
 
 pub use error::Error;

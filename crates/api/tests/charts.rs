@@ -36,6 +36,11 @@ fn shared_definitions_are_recorded_apart() {
 }
 
 #[test]
+fn definitions_of_the_policy_api_are_recorded_apart() {
+    compare("crds-if-absent/policy.networking.k8s.io.yaml", &crds_yaml(CrdSet::Policy).unwrap());
+}
+
+#[test]
 fn yaml_json_and_values_agree() {
     let values: Vec<serde_json::Value> =
         crds(CrdSet::All).unwrap().iter().map(|crd| serde_json::to_value(crd).unwrap()).collect();

@@ -13,9 +13,10 @@ use causeway_testing::{Answer, ApiServer};
 use serde_json::{Value, json};
 use support::{Case, NAMESPACE, as_wanted, cases};
 
-const CHART: [&str; 4] = [
+const CHART: [&str; 5] = [
     "crds/causeway.yaml",
     "crds-if-absent/k8s.cni.cncf.io.yaml",
+    "crds-if-absent/policy.networking.k8s.io.yaml",
     "policies/causeway.yaml",
     "roles/causeway.yaml",
 ];
@@ -102,7 +103,7 @@ fn policies_roles_columns_and_documentation_work() {
     annotations_of_a_pod_have_one_writer(&user);
     a_zone_report_has_one_writer(&user);
     a_mirror_has_one_writer(&user);
-    a_network_policy_is_accepted_with_a_warning(&user);
+    cluster_scoped_policies_have_their_limits(&user);
     requested_addresses_stay(&user);
     a_rendered_attachment_has_one_writer(&user);
     tenants_have_networks_and_nothing_wider(&user);
@@ -425,8 +426,6 @@ fn a_rendered_attachment_has_one_writer(admin: &User) {
     admin.patch(&own, &annotation("mine", "1")).text();
 }
 
-/// The controller manager fills the aggregated roles; here their rules are put together as it would do it.
-/// It is kept, and whoever writes it is told that nobody enforces it.
 /// What a pod asks for is decided once.
 fn requested_addresses_stay(admin: &User) {
     let asks = |ip: &str| format!(r#"[{{"name":"default","ips":["{ip}"]}}]"#);
@@ -440,17 +439,40 @@ fn requested_addresses_stay(admin: &User) {
     admin.patch(&plain, &annotation(keys::DEFAULT_NETWORK, asks("10.0.0.8/24"))).refused(refused);
 }
 
-fn a_network_policy_is_accepted_with_a_warning(admin: &User) {
-    let policy = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-                        "metadata": {"name": "wall", "namespace": NAMESPACE}, "spec": {"podSelector": {}}});
-    let answer = admin.create(&policy);
-    assert!(
-        answer.err.contains("Warning:") && answer.err.contains("does not enforce NetworkPolicies yet"),
-        "{answer:?}"
-    );
-    assert_eq!(answer.text().trim(), "networkpolicy.networking.k8s.io/wall created");
+/// Nobody is warned about a policy any more, and those of the cluster are read as they were meant.
+fn cluster_scoped_policies_have_their_limits(admin: &User) {
+    let wall = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+                      "metadata": {"name": "wall", "namespace": NAMESPACE}, "spec": {"podSelector": {}}});
+    assert_eq!(admin.create(&wall).err, "");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policies");
+    for file in ["cluster.yaml", "admin.yaml"] {
+        let answer = admin.run(&["create", "-f", &examples.join(file).display().to_string()]);
+        assert_eq!(answer.err, "");
+        answer.text();
+    }
+    let policy = |name: &str, to: Value, port: Value| {
+        json!({"apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy", "metadata": {"name": name},
+            "spec": {"tier": "Admin", "priority": 1, "subject": {"namespaces": {}},
+                "egress": [{"action": "Deny", "to": [to], "protocols": [port]}]}})
+    };
+    let (pods, web) = (json!({"namespaces": {}}), json!({"tcp": {"destinationPort": {"number": 80}}}));
+    let named = json!({"destinationNamedPort": "web"});
+    admin.create(&policy("fine", pods.clone(), named.clone())).text();
+    admin.create(&policy("no-port", json!({"nodes": {}}), named)).refused("have no named ports");
+    admin
+        .create(&policy("no-cidr", json!({"networks": ["10.0.0.0"]}), web.clone()))
+        .refused("CIDR is invalid");
+    let range = json!({"udp": {"destinationPort": {"range": {"start": 9, "end": 9}}}});
+    admin.create(&policy("no-range", pods, range)).refused("start must be less than end");
+    admin
+        .create(&policy("two", json!({"nodes": {}, "namespaces": {}}), web))
+        .refused("must have at most 1 item");
+    let other = json!({"apiVersion": "policy.networking.k8s.io/v1alpha1", "kind": "BaselineAdminNetworkPolicy",
+                       "metadata": {"name": "mine"}, "spec": {"subject": {"namespaces": {}}}});
+    admin.create(&other).refused("is called default");
 }
 
+/// The controller manager fills the aggregated roles; here their rules are put together as it would do it.
 fn aggregated(admin: &User, role: &str) {
     let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}=true");
     let list: Value =
@@ -564,6 +586,10 @@ fn a_node_has_what_it_needs_and_no_more(admin: &User) {
         "watch zonereports",
         "patch nodes --subresource=status",
         "create zonereports",
+        "watch networkpolicies",
+        "watch clusternetworkpolicies",
+        "watch adminnetworkpolicies",
+        "watch baselineadminnetworkpolicies",
     ] {
         assert!(can(&node, what), "a node cannot {what}");
     }
@@ -578,7 +604,8 @@ fn a_node_has_what_it_needs_and_no_more(admin: &User) {
         "create endpointslices",
         "create events",
         "get userdefinednetworks",
-        "get networkpolicies",
+        "patch networkpolicies",
+        "patch clusternetworkpolicies --subresource=status",
     ] {
         assert!(!can(&node, what), "a node can {what}");
     }
@@ -716,8 +743,7 @@ fn no_policy_can_be_taken_away(admin: &User) {
     ];
     let names: Vec<&str> = attempts.iter().map(|(name, _)| *name).collect();
     let installed = admin.run(&["get", "validatingadmissionpolicybinding", "-o", "name"]).text();
-    // One only warns, which is shown elsewhere.
-    assert_eq!(installed.lines().count(), names.len() + 1, "{installed}");
+    assert_eq!(installed.lines().count(), names.len(), "{installed}");
     for (name, attempt) in attempts {
         attempt().refused(name);
         admin.run(&["delete", "validatingadmissionpolicybinding", name]).text();

@@ -60,6 +60,10 @@ pub const DEFAULT_NETWORK: &str = "v1.multus-cni.io/default-network";
 pub const REQUESTED_PRIMARY: &str = "k8s.ovn.org/requested-primary-udn";
 /// Pod, by the user: ports that stay reachable from the default network.
 pub const OPEN_DEFAULT_PORTS: &str = "k8s.ovn.org/open-default-ports";
+/// Which ACLs of a namespace's policies, or of a cluster-scoped policy, are logged, and how loud.
+pub const ACL_LOGGING: &str = "k8s.ovn.org/acl-logging";
+/// On a NetworkPolicy: its author wants no connections tracked.
+pub const ACL_STATELESS: &str = "k8s.ovn.org/acl-stateless";
 
 /// Pod, by the kubelet: the hash of the file that a static pod was read from, which is its UID for the kubelet.
 pub const STATIC_POD: &str = "kubernetes.io/config.mirror";

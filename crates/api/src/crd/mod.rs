@@ -7,6 +7,7 @@ mod cnc;
 mod cudn;
 mod nad;
 mod network;
+pub mod policy;
 mod udn;
 mod zone_report;
 

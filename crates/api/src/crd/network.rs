@@ -86,8 +86,9 @@ pub struct Layer3 {
     pub mtu: Option<u32>,
     /// The pod subnets. A Primary network may be given more of them later, at the end of the list; existing
     /// entries stay as they are and where they are, because nodes derive their subnet from the position.
-    /// A Secondary network has one, or one of each IP family, for good.
-    #[schemars(length(min = 1, max = 400))]
+    /// A Secondary network has one, or one of each IP family, for good. Each is rows of every node's zone, so there
+    /// are 16 at most; use larger ones.
+    #[schemars(length(min = 1, max = 16))]
     pub subnets: Vec<Layer3Subnet>,
     /// Subnets that the network's routers use among themselves, at most one of each IP family. Must be
     /// free of everything a pod of this network talks to. Default: 100.65.0.0/16 and fd99::/64. Primary only.

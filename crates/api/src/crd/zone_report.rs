@@ -27,6 +27,10 @@ pub struct ZoneReportSpec {
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub epoch: i64,
+    /// Numbers up to `epoch` under which something is listed that is not gone from this zone; sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256))]
+    pub held_epochs: Vec<i64>,
     /// What the zone has rendered, for each ClusterNetworkConnect, sorted by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4096))]

@@ -16,7 +16,6 @@ pub fn policies(installation: &Installation) -> Vec<Value> {
         node_limits(installation),
         zone_reports(installation),
         mirrors(installation),
-        network_policies(),
         requested_addresses(),
         attachments(installation),
     ];
@@ -29,15 +28,12 @@ struct Policy {
     conditions: Value,
     variables: Vec<Value>,
     validations: Value,
-    /// Whether it refuses; otherwise it warns.
-    denies: bool,
 }
 
 impl Policy {
     fn policy(&self) -> Value {
         let mut spec = json!({
-            // Who is only warned must not be stopped by a policy that fails.
-            "failurePolicy": if self.denies { "Fail" } else { "Ignore" },
+            "failurePolicy": "Fail",
             "matchConstraints": {"resourceRules": self.rules},
             "validations": self.validations,
         });
@@ -60,7 +56,7 @@ impl Policy {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingAdmissionPolicyBinding",
             "metadata": {"name": self.name},
-            "spec": {"policyName": self.name, "validationActions": [if self.denies { "Deny" } else { "Warn" }]},
+            "spec": {"policyName": self.name, "validationActions": ["Deny"]},
         })
     }
 }
@@ -136,7 +132,6 @@ fn namespace_label() -> Policy {
             "expression": format!("{} == {}", has("object"), has("oldObject")),
             "message": format!("The '{label}' label cannot be added/removed after the namespace was created"),
         }]),
-        denies: true,
     }
 }
 
@@ -160,7 +155,6 @@ fn cluster_manager_annotations(installation: &Installation) -> Policy {
             ),
             "messageExpression": "'only the cluster manager of Causeway writes ' + variables.changed.join(', ')",
         }]),
-        denies: true,
     }
 }
 
@@ -183,7 +177,6 @@ fn connect_keys() -> Policy {
             "messageExpression": "'nobody changes or removes ' + variables.changed.join(', ') + \
                                   ' once it is there: create the ClusterNetworkConnect anew'",
         }]),
-        denies: true,
     }
 }
 
@@ -197,7 +190,6 @@ fn node_annotations(installation: &Installation) -> Policy {
             "expression": "size(variables.changed) == 0 || variables.node == object.metadata.name",
             "messageExpression": "'only the Causeway of node ' + object.metadata.name + ' writes ' + variables.changed.join(', ')",
         }]),
-        denies: true,
     }
 }
 
@@ -221,7 +213,6 @@ fn network_status(installation: &Installation) -> Policy {
             ),
             "message": format!("only the Causeway of the pod's node writes {}", keys::NETWORK_STATUS),
         }]),
-        denies: true,
     }
 }
 
@@ -264,7 +255,6 @@ fn node_limits(installation: &Installation) -> Policy {
                 "message": "a node of Causeway writes annotations, not the status",
             },
         ]),
-        denies: true,
     }
 }
 
@@ -313,7 +303,6 @@ fn zone_reports(installation: &Installation) -> Policy {
                 "message": "of the metadata of its ZoneReport a node writes only that its Node owns it",
             },
         ]),
-        denies: true,
     }
 }
 
@@ -353,22 +342,6 @@ fn mirrors(installation: &Installation) -> Policy {
             ),
             "message": "only the cluster manager of Causeway writes EndpointSlices that mirror others",
         }]),
-        denies: true,
-    }
-}
-
-/// NetworkPolicies are kept by the API server and enforced by nobody yet. Whoever writes one must not take it for a wall.
-fn network_policies() -> Policy {
-    Policy {
-        name: "causeway-network-policies",
-        rules: json!([rule(&["networking.k8s.io"], &["networkpolicies"], &["CREATE", "UPDATE"])]),
-        conditions: Value::Null,
-        variables: Vec::new(),
-        validations: json!([{
-            "expression": "false",
-            "message": "Causeway does not enforce NetworkPolicies yet: this one changes nothing. Networks of their own keep tenants apart",
-        }]),
-        denies: false,
     }
 }
 
@@ -386,7 +359,6 @@ fn requested_addresses() -> Policy {
                 keys::DEFAULT_NETWORK
             ),
         }]),
-        denies: true,
     }
 }
 
@@ -433,6 +405,5 @@ fn attachments(installation: &Installation) -> Policy {
                             configuration",
             },
         ]),
-        denies: true,
     }
 }

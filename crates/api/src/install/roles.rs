@@ -2,9 +2,14 @@
 
 use serde_json::{Value, json};
 
+use crate::crd::policy::POLICY_GROUP;
+
 use super::{CLUSTER_MANAGER, FREED_NUMBERS, Installation, NODE, NODE_GROUP};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
+/// The kinds of cluster-scoped network policies.
+const POLICIES: [&str; 3] =
+    ["clusternetworkpolicies", "adminnetworkpolicies", "baselineadminnetworkpolicies"];
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 /// The roles with their bindings and service accounts.
@@ -80,6 +85,13 @@ fn cluster_manager() -> Value {
         rule("k8s.cni.cncf.io", &["ipamclaims/status"], &["patch", "update"]),
         rule("", &["nodes", "pods", "namespaces"], &READ),
         rule("", &["nodes/status", "pods/status"], &["get", "patch"]),
+        rule("networking.k8s.io", &["networkpolicies"], &READ),
+        rule(POLICY_GROUP, &POLICIES, &READ),
+        rule(
+            POLICY_GROUP,
+            &POLICIES.map(|kind| format!("{kind}/status")).each_ref().map(String::as_str),
+            &["patch", "update"]
+        ),
         rule("discovery.k8s.io", &["endpointslices"], &["get", "list", "watch", "create", "patch", "delete"]),
         // A mirror is owned by what owns its source; where servers check it, that needs this right.
         rule("", &["services/finalizers", "endpoints/finalizers"], &["update"]),
@@ -99,6 +111,8 @@ fn node() -> Value {
         rule("", &["nodes", "pods", "namespaces", "services"], &READ),
         rule("", &["nodes/status", "pods/status"], &["get", "patch"]),
         rule("discovery.k8s.io", &["endpointslices"], &READ),
+        rule("networking.k8s.io", &["networkpolicies"], &READ),
+        rule(POLICY_GROUP, &POLICIES, &READ),
     ])
 }
 

@@ -72,6 +72,23 @@ pub(super) fn connect() -> Vec<Value> {
     ]
 }
 
+/// Columns for these fields of the spec, then what became of the policy.
+pub(super) fn policy(fields: &[&str]) -> Vec<Value> {
+    let field = |name: &&str| {
+        let path = format!(".spec.{}", name.to_lowercase());
+        column(name, "string", &path, "As the spec says.")
+    };
+    let status = |name: &str, description: &str| {
+        let path = format!(r#".status.conditions[?(@.type=="{name}")].status"#);
+        column(name, "string", &path, description)
+    };
+    let mut columns: Vec<Value> = fields.iter().map(field).collect();
+    columns.push(status("Accepted", "Whether it can be carried out as it is written."));
+    columns.push(wide(status("Ready", "Whether every node does so.")));
+    columns.push(age());
+    columns
+}
+
 pub(super) fn zone_report() -> Vec<Value> {
     vec![
         column("Epoch", "integer", ".spec.epoch", "Up to which freed numbers are gone from the zone."),

@@ -33,6 +33,10 @@ pub(crate) const EXCLUDE_NEEDS_SUBNETS: &str = "excludeSubnets must be unset whe
 pub(crate) const MTU: &str = "MTU should be greater than or equal to 1280 when IPv6 subnet is used";
 pub(crate) const MTU_LOCALNET: &str =
     "MTU should be greater than or equal to 1280 when an IPv6 subnet is used";
+pub(crate) const PORTS_ORDER: &str = "start must be less than end";
+pub(crate) const NAMED_PORTS: &str =
+    "networks, nodes and domainNames have no named ports: name the port by its number";
+pub(crate) const BASELINE_NAME: &str = "the only BaselineAdminNetworkPolicy is called default";
 pub(crate) const CIDR_INVALID: &str = "CIDR is invalid";
 pub(crate) const IP_INVALID: &str = "IP is invalid";
 pub(crate) const FAMILIES: &str = "When 2 CIDRs are set, they must be from different IP families";

@@ -5,6 +5,7 @@
 
 mod columns;
 pub(crate) mod messages;
+pub mod policy;
 mod polish;
 pub mod rules;
 
@@ -23,7 +24,10 @@ pub enum CrdSet {
     /// Those that other network plugins use too, to be installed only where they are absent:
     /// NetworkAttachmentDefinition, IPAMClaim.
     Shared,
-    /// Both.
+    /// Those of Kubernetes' network policy API, to be installed only where they are absent: ClusterNetworkPolicy,
+    /// AdminNetworkPolicy, BaselineAdminNetworkPolicy.
+    Policy,
+    /// All of them.
     All,
 }
 
@@ -76,7 +80,8 @@ pub fn definitions(set: CrdSet) -> Result<Vec<Value>, Error> {
     Ok(match set {
         CrdSet::Causeway => own()?,
         CrdSet::Shared => shared()?,
-        CrdSet::All => [own()?, shared()?].concat(),
+        CrdSet::Policy => policy::definitions()?,
+        CrdSet::All => [own()?, shared()?, policy::definitions()?].concat(),
     })
 }
 

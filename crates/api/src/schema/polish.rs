@@ -30,8 +30,25 @@ pub(super) fn polish(schema: &mut Value) {
         set(schema, path, "x-kubernetes-list-type", json!("atomic"));
     }
     for path in NOT_EMPTY {
-        set(schema, path, "minProperties", json!(1));
+        not_empty(schema, path);
     }
+}
+
+/// Objects of which exactly one field is set. A field that the server does not know counts too, so whoever reads an object
+/// without any field knows that it said more.
+pub(super) fn exactly_one(schema: &mut Value, path: &str) {
+    set(schema, path, "minProperties", json!(1));
+    set(schema, path, "maxProperties", json!(1));
+}
+
+/// A list without order in which nothing is twice.
+pub(super) fn unique_items(schema: &mut Value, path: &str) {
+    set(schema, path, "x-kubernetes-list-type", json!("set"));
+}
+
+/// An object that says something.
+pub(super) fn not_empty(schema: &mut Value, path: &str) {
+    set(schema, path, "minProperties", json!(1));
 }
 
 // Paths that a schema lacks are passed over: the tables serve all kinds.

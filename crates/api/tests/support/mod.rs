@@ -222,12 +222,11 @@ fn long_cases() -> Vec<Written> {
     let six = json!({"networkSelectors": selectors, "connectivity": ["PodNetwork"],
                      "connectSubnets": [{"cidr": "192.168.0.0/16", "networkPrefix": 24}]});
     let cases = json!([
-        {"id": "udn-A047", "layer3": layer3(401), "reject": "Too many: 401: must have at most 400 items"},
-        {"id": "udn-A047-400+", "layer3": layer3(400)},
-        {"id": "udn-A047-append+", "layer3": layer3(399), "then": layer3(400)},
-        {"id": "udn-A047-ipv6-200+", "layer3": ipv6(200)},
-        {"id": "udn-A047-ipv6-400+", "layer3": ipv6(400)},
-        {"id": "udn-A047-ipv6-append+", "layer3": ipv6(399), "then": ipv6(400)},
+        {"id": "udn-A047", "layer3": layer3(17), "reject": "Too many: 17: must have at most 16 items"},
+        {"id": "udn-A047-16+", "layer3": layer3(16)},
+        {"id": "udn-A047-append+", "layer3": layer3(15), "then": layer3(16)},
+        {"id": "udn-A047-ipv6-16+", "layer3": ipv6(16)},
+        {"id": "udn-A047-ipv6-append+", "layer3": ipv6(15), "then": ipv6(16)},
         {"id": "udn-A031-reserved", "layer2": list("reservedSubnets", 26),
          "reject": "Too many: 26: must have at most 25 items"},
         {"id": "udn-A031-reserved-25+", "layer2": list("reservedSubnets", 25)},

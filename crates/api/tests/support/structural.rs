@@ -50,6 +50,9 @@ fn check_object(
     if schema["minProperties"].as_u64().is_some_and(|min| (object.len() as u64) < min) {
         errors.push(format!("{path}: should have at least {} properties", schema["minProperties"]));
     }
+    if schema["maxProperties"].as_u64().is_some_and(|max| (object.len() as u64) > max) {
+        errors.push(format!("{path}: must have at most {} properties", schema["maxProperties"]));
+    }
     for (name, value) in object {
         check(&schema["properties"][name], value, &inside(name), errors);
     }

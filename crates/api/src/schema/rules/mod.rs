@@ -9,6 +9,7 @@ mod flat;
 mod layer2;
 mod layer3;
 mod localnet;
+mod policy;
 mod udn;
 
 use crate::schema::messages as say;
@@ -49,6 +50,21 @@ pub fn cluster_user_defined_network() -> Vec<Rule> {
 /// The rules of ClusterNetworkConnect.
 pub fn cluster_network_connect() -> Vec<Rule> {
     cnc::rules()
+}
+
+/// The rules of ClusterNetworkPolicy.
+pub fn cluster_network_policy() -> Vec<Rule> {
+    policy::cluster()
+}
+
+/// The rules of AdminNetworkPolicy.
+pub fn admin_network_policy() -> Vec<Rule> {
+    policy::admin()
+}
+
+/// The rules of BaselineAdminNetworkPolicy.
+pub fn baseline_admin_network_policy() -> Vec<Rule> {
+    policy::baseline()
 }
 
 /// Collects the rules of one part of a schema.
