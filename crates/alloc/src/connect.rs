@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use causeway_types::{Cidr, ConnectOwner, ConnectSubnet, ConnectTopology, NodeId, PortKey};
 use serde::{Deserialize, Serialize};
 
-use crate::{Epoch, Error, IntervalSet, Result};
+use crate::{Cleared, Epoch, Error, IntervalSet, Result};
 
 /// How much of an object's 256 KiB of annotations the blocks may fill.
 pub const ANNOTATION_LIMIT: usize = 200 * 1024;
@@ -238,9 +238,9 @@ impl ConnectPool {
         }
     }
 
-    /// All zones have cleared what this epoch and earlier ones list.
-    pub fn expire(&mut self, cleared: Epoch) {
-        let gone = |(place, epoch): (&Place, &Epoch)| (*epoch <= cleared).then_some(*place);
+    /// All zones have cleared what these epochs list.
+    pub fn expire(&mut self, cleared: &Cleared) {
+        let gone = |(place, epoch): (&Place, &Epoch)| cleared.has(*epoch).then_some(*place);
         let places: Vec<Place> = self.quarantined.iter().filter_map(gone).collect();
         for place in places {
             self.quarantined.remove(&place);

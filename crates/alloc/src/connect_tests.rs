@@ -204,7 +204,7 @@ fn g11_g13_a_freed_slice_comes_back_after_its_quarantine() {
         pool.quarantine(layer2(1), Epoch(1));
         pool.release(layer2(1));
         assert_eq!(take(&mut pool, layer2(3)), third);
-        pool.expire(Epoch(1));
+        pool.expire(&Cleared::new(Epoch(1), []));
         assert_eq!(take(&mut pool, layer2(4)), fourth);
     }
 }
@@ -377,9 +377,9 @@ fn v11_a_freed_place_waits_for_its_epoch() {
     restarted.restore(pool.fixed_slots(), [], &pool.record());
     assert_eq!(restarted, pool);
     assert_eq!(take(&mut pool, layer2(3)), "192.168.1.2/31 + fd00::102/127");
-    pool.expire(Epoch(1));
+    pool.expire(&Cleared::new(Epoch(1), []));
     assert_eq!(take(&mut pool, layer3(4)), "192.168.0.0/24 + fd00::/120");
-    pool.expire(Epoch(2));
+    pool.expire(&Cleared::new(Epoch(2), []));
     assert_eq!(take(&mut pool, layer2(5)), "192.168.1.0/31 + fd00::100/127");
 }
 
@@ -474,7 +474,7 @@ fn apply(pool: &mut ConnectPool, step: &Step) {
         Step::Abort => pool.abort(),
         Step::Quarantine(owner, epoch) => pool.quarantine(*owner, Epoch(*epoch)),
         Step::Release(owner) => pool.release(*owner),
-        Step::Expire(epoch) => pool.expire(Epoch(*epoch)),
+        Step::Expire(epoch) => pool.expire(&Cleared::new(Epoch(*epoch), [])),
     }
 }
 

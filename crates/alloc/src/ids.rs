@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use causeway_types::{ConnectName, DatapathKey, NetworkId, NetworkName, NodeId, NodeName, PortKey};
 use serde::{Deserialize, Serialize};
 
-use crate::{Claim, Epoch, Error, Fit, Lost, NumberPool, Record, Refused, Result};
+use crate::{Claim, Cleared, Epoch, Error, Fit, Lost, NumberPool, Record, Refused, Result};
 
 /// Ids of type `N`, one for each owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,8 +181,8 @@ where
         self.pool.release(owner).and_then(|number| self.typed(number).ok())
     }
 
-    /// All zones have cleared what this epoch and earlier ones list.
-    pub fn expire(&mut self, cleared: Epoch) {
+    /// All zones have cleared what these epochs list.
+    pub fn expire(&mut self, cleared: &Cleared) {
         self.pool.expire(cleared);
     }
 
@@ -325,7 +325,7 @@ mod tests {
         ids.quarantine(&network("n7"), Epoch(1));
         ids.release(&network("n7"));
         assert!(ids.reserve(&network("more")).is_err(), "a node may still have network 8");
-        ids.expire(Epoch(1));
+        ids.expire(&Cleared::new(Epoch(1), []));
         assert_eq!(ids.reserve(&network("more")), Ok(id(8)));
     }
 

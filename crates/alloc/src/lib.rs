@@ -7,6 +7,7 @@
 //! *abort* when the write failed for good. An aborted reservation leaves no trace.
 
 mod address;
+mod cleared;
 mod connect;
 mod error;
 mod host_subnet;
@@ -17,6 +18,7 @@ mod pool;
 mod reuse;
 
 pub use address::{AddressOwner, AddressPool, AddressRecord, LostAddress, PodSubnet};
+pub use cleared::{Cleared, MAX_HELD_EPOCHS};
 pub use connect::{
     ANNOTATION_LIMIT, ConnectPool, ConnectRecord, Forecast, LostBlock, Refusal, RefusalReason,
 };

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::IntervalSet;
+use crate::{Cleared, IntervalSet};
 
 /// A count that rises with every set of freed numbers; zones report the last one they have cleared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -210,12 +210,12 @@ impl<O: Ord + Clone> NumberPool<O> {
         Some(number)
     }
 
-    /// All zones have cleared what this epoch and earlier ones list: those numbers can be used again.
-    pub fn expire(&mut self, cleared: Epoch) {
+    /// All zones have cleared what these epochs list: those numbers can be used again.
+    pub fn expire(&mut self, cleared: &Cleared) {
         let gone: Vec<u128> = self
             .quarantined
             .iter()
-            .filter(|(_, epoch)| **epoch <= cleared)
+            .filter(|(_, epoch)| cleared.has(**epoch))
             .map(|(number, _)| *number)
             .collect();
         for number in gone {
@@ -364,6 +364,10 @@ mod tests {
         assert_eq!(pool, before);
     }
 
+    fn upto(epoch: u64) -> Cleared {
+        Cleared::new(Epoch(epoch), [])
+    }
+
     #[test]
     fn a_quarantined_number_returns_when_its_epoch_has_expired() {
         let mut pool = NumberPool::new(1, 2, Fit::Next);
@@ -375,9 +379,9 @@ mod tests {
         assert_eq!(pool.reserve(&3), Err(Refused::Full));
         assert_eq!(pool.request(&3, 1), Err(Refused::Quarantined));
         assert_eq!((pool.held(), pool.waiting(), pool.free()), (1, 1, 0));
-        pool.expire(Epoch(4));
+        pool.expire(&upto(4));
         assert_eq!(pool.reserve(&3), Err(Refused::Full));
-        pool.expire(Epoch(5));
+        pool.expire(&upto(5));
         assert_eq!(pool.reserve(&3), Ok(1));
     }
 
@@ -481,7 +485,7 @@ mod tests {
             Step::Abort(owner) => pool.abort(owner),
             Step::Quarantine(owner, epoch) => drop(pool.quarantine(owner, Epoch(*epoch))),
             Step::Release(owner) => drop(pool.release(owner)),
-            Step::Expire(epoch) => pool.expire(Epoch(*epoch)),
+            Step::Expire(epoch) => pool.expire(&upto(*epoch)),
         }
     }
 

@@ -34,26 +34,11 @@ impl Epoch {
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
-
-    /// Up to which epoch everything is gone from all zones: what the slowest of the existing nodes reports.
-    /// A node that has not reported holds back everything; without nodes nothing is held back.
-    pub fn cleared(reports: impl IntoIterator<Item = Option<Self>>) -> Self {
-        reports.into_iter().map(Option::unwrap_or_default).min().unwrap_or(Self(u64::MAX))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_slowest_node_decides() {
-        let epoch = |n| Some(Epoch(n));
-        assert_eq!(Epoch::cleared([epoch(4), epoch(3), epoch(9)]), Epoch(3));
-        assert_eq!(Epoch::cleared([epoch(4), None]), Epoch(0));
-        assert_eq!(Epoch::cleared([]), Epoch(u64::MAX));
-        assert_eq!(Epoch(3).next(), Epoch(4));
-    }
 
     #[test]
     fn the_record_reads_back() {
