@@ -212,6 +212,11 @@ pub trait Planner {
     /// that is small enough is its own slice.
     fn slices(&self, prefix: &str) -> Vec<Str>;
 
+    /// The same part by part, from 0 until there is none: whoever asks for many slices does something else in between.
+    fn slices_in_part(&self, prefix: &str, part: usize) -> Option<Vec<Str>> {
+        (part == 0).then(|| self.slices(prefix))
+    }
+
     /// The slice to which a path belongs, as the length of its prefix; also of a path that is not planned any more.
     fn slice_len(&self, path: &str) -> usize;
 

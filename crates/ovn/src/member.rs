@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 /// `<row>:<column>:<member>`; of a map the member is its key.
 pub(crate) fn member_path(row: &str, column: &str, key: &str) -> Str {
-    let mut path = String::with_capacity(row.len() + column.len() + key.len() + 2);
+    let mut path = Str::with_capacity(row.len() + column.len() + key.len() + 2);
     for part in [row, ":", column, ":"] {
         path.push_str(part);
     }
     escape(&mut path, key);
-    path.into()
+    path
 }
 
 /// The prefix of all members of a column.

@@ -14,18 +14,18 @@ pub fn join<S: AsRef<str>>(components: impl IntoIterator<Item = S, IntoIter: Clo
     let components = components.into_iter();
     // Escapes are rare: this is nearly always the exact length.
     let length = components.clone().map(|c| c.as_ref().len() + 1).sum();
-    let mut path = String::with_capacity(length);
+    let mut path = Str::with_capacity(length);
     for (i, component) in components.enumerate() {
         if i > 0 {
             path.push(':');
         }
         escape(&mut path, component.as_ref());
     }
-    path.into()
+    path
 }
 
 /// Percent-escapes the separator, the escape itself and control characters.
-pub(crate) fn escape(path: &mut String, component: &str) {
+pub(crate) fn escape(path: &mut Str, component: &str) {
     let special = |b: u8| (b == b':') | (b == b'%') | (b < 0x20) | (b == 0x7f);
     if !component.bytes().fold(false, |found, b| found | special(b)) {
         return path.push_str(component);

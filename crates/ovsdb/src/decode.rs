@@ -4,12 +4,13 @@ use crate::datum::{Atom, Datum, Str, sort_pairs};
 use crate::error::Error;
 use crate::replica::{Layout, Row};
 use crate::schema::{AtomicType, ColumnType};
+use crate::terse;
 use rustc_hash::FxHasher;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::fmt;
 use std::hash::Hasher;
 use uuid::Uuid;
@@ -56,6 +57,8 @@ pub struct Interner {
     slots: RefCell<Box<[Str]>>,
     /// Where the pairs of a map are collected, so that the map itself is allocated once and in its size.
     pairs: RefCell<Vec<(Str, Str)>>,
+    /// Where a text with escapes is put together.
+    text: RefCell<String>,
 }
 
 const INTERNER_SLOTS: usize = 4096;
@@ -65,12 +68,28 @@ const INLINE: usize = 15;
 impl Default for Interner {
     fn default() -> Self {
         let slots = vec![Str::new(); INTERNER_SLOTS].into_boxed_slice();
-        Interner { slots: RefCell::new(slots), pairs: RefCell::default() }
+        Interner { slots: RefCell::new(slots), pairs: RefCell::default(), text: RefCell::default() }
     }
 }
 
 impl Interner {
-    fn share(&self, s: &str) -> Str {
+    /// A map of texts, in its order, of the pairs that `collect` finds.
+    pub(crate) fn str_map(&self, collect: impl FnOnce(&mut Vec<(Str, Str)>) -> Option<()>) -> Option<Datum> {
+        let mut pairs = self.pairs.borrow_mut();
+        pairs.clear();
+        collect(&mut pairs)?;
+        sort_pairs(&mut pairs);
+        Some(Datum::StrMap(pairs.drain(..).collect()))
+    }
+
+    /// An empty text to work with.
+    pub(crate) fn scratch(&self) -> RefMut<'_, String> {
+        let mut text = self.text.borrow_mut();
+        text.clear();
+        text
+    }
+
+    pub(crate) fn share(&self, s: &str) -> Str {
         if s.len() <= INLINE {
             return Str::inline(s);
         }
@@ -97,6 +116,11 @@ pub fn decode_datum(json: &[u8], ty: &ColumnType) -> Result<Datum, Error> {
 pub fn decode_row_update(json: &[u8], layout: &Layout, interner: &Interner) -> Result<RowUpdate, Error> {
     // One check of the whole row is cheaper than one for each of its strings.
     let text = std::str::from_utf8(json).map_err(|e| Error::Frame(format!("a row is not UTF-8: {e}")))?;
+    terse::read(text, layout, interner).map_or_else(|| decode_generally(text, layout, interner), Ok)
+}
+
+/// Reads a row update however it is written.
+pub(crate) fn decode_generally(text: &str, layout: &Layout, interner: &Interner) -> Result<RowUpdate, Error> {
     let mut de = serde_json::Deserializer::from_str(text);
     let update =
         de.deserialize_map(RowUpdateVisitor { layout, interner }).map_err(Error::json("row update"))?;
@@ -463,12 +487,10 @@ impl<'de> Visitor<'de> for StrPairs<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut pairs = self.interner.pairs.borrow_mut();
-        pairs.clear();
+        let mut pairs = Vec::new();
         while let Some((k, v)) = seq.next_element::<(Text<'de>, Text<'de>)>()? {
             pairs.push((self.interner.share(&k.0), self.interner.share(&v.0)));
         }
-        sort_pairs(&mut pairs);
-        Ok(Datum::StrMap(pairs.drain(..).collect()))
+        Ok(Datum::from_str_pairs(pairs))
     }
 }

@@ -19,6 +19,7 @@ mod outcome;
 mod replica;
 mod schema;
 mod session;
+mod terse;
 mod txn;
 
 pub use datum::{Atom, Datum, Str};

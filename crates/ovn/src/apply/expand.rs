@@ -36,14 +36,26 @@ pub(crate) struct Expansion {
     /// Whether only the audit asked for it.
     audit: bool,
     slices: BTreeSet<Str>,
+    /// The part of the plan whose slices are asked for next.
+    part: Option<usize>,
     walk: Option<Cursor>,
 }
 
 impl Expansion {
-    fn new(prefix: Str, audit: bool, planner: &dyn Planner) -> Expansion {
-        let slices = planner.slices(&prefix).into_iter().collect();
+    fn new(prefix: Str, audit: bool) -> Expansion {
         let walk = Some(Cursor { table: 0, from: prefix.clone() });
-        Expansion { prefix, audit, slices, walk }
+        Expansion { prefix, audit, slices: BTreeSet::new(), part: Some(0), walk }
+    }
+
+    /// Asks the plan for its slices, as far as the budget reaches. What comes or goes between two parts is dirty by itself.
+    fn ask(&mut self, planner: &dyn Planner, budget: &mut usize) {
+        while let Some(part) = self.part.filter(|_| *budget > 0) {
+            let slices = planner.slices_in_part(&self.prefix, part);
+            self.part = slices.is_some().then_some(part + 1);
+            // A part costs a look even if it has nothing.
+            *budget = budget.saturating_sub(slices.as_ref().map_or(0, Vec::len) + 1);
+            self.slices.extend(slices.into_iter().flatten());
+        }
     }
 
     /// Slices of members that are there, unless a slice around all of them is known.
@@ -76,8 +88,7 @@ impl Engine {
     pub(super) fn expand(&mut self, replica: &Replica, planner: &dyn Planner) -> bool {
         let mut budget = self.options.batch.max(1);
         while budget > 0 {
-            let next =
-                || self.prefixes.pop_front().map(|(prefix, audit)| Expansion::new(prefix, audit, planner));
+            let next = || self.prefixes.pop_front().map(|(prefix, audit)| Expansion::new(prefix, audit));
             let Some(mut expansion) = self.expanding.take().or_else(next) else {
                 self.look_at_touched(planner);
                 return true;
@@ -98,7 +109,8 @@ impl Engine {
         expansion: &mut Expansion,
         budget: &mut usize,
     ) -> bool {
-        if expansion.walk.is_some() {
+        expansion.ask(planner, budget);
+        if expansion.part.is_none() && expansion.walk.is_some() {
             self.walk(replica, planner, expansion, budget);
             if expansion.walk.is_none() {
                 self.forget_reports(&expansion.prefix, &expansion.slices);

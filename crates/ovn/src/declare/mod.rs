@@ -80,6 +80,7 @@ pub(crate) const EXTERNAL_IDS: (&str, Keys) = (
             "pod",
             "name",
             "direction",
+            "gress-index",
             "ip-family",
             "physical_ip",
             "physical_ips",
