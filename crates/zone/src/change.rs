@@ -1,9 +1,13 @@
 //! What an event has changed, as facts. Which rows follow from a fact is the plan's to know.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use causeway_record::ObjectKey;
 use causeway_types::{ConnectName, NamespaceName, NetworkName, NodeName};
+
+use super::policy::{Number, PolicyKey, SetMark};
 
 /// One change of fact.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -16,6 +20,8 @@ pub enum Change {
     Processes,
     /// A pod of this node that uses the node's own network came or went.
     HostPod(ObjectKey),
+    /// The ports of this node that a pod asks for.
+    HostPorts(ObjectKey),
     /// Another node: its number, chassis or addresses, or whether somebody else has them.
     Node(NodeName),
     /// The networks that services of a namespace are on.
@@ -62,6 +68,38 @@ pub enum Change {
     },
     /// A connection has a place for a network that is not known here: its families may differ.
     Place(ConnectName),
+    /// The rules of a policy on a network, or whether it is about a pod of this node there.
+    Policy {
+        /// The policy.
+        policy: PolicyKey,
+        /// The network.
+        network: NetworkName,
+    },
+    /// Whether pods of a namespace on a network are closed to what nobody allows.
+    Isolation {
+        /// The namespace.
+        namespace: NamespaceName,
+        /// The network.
+        network: NetworkName,
+    },
+    /// Whether rules name a set for a class of networks, or under which numbers of ports.
+    PeerSet {
+        /// The set.
+        set: SetMark,
+        /// The class.
+        class: Arc<str>,
+    },
+    /// Whether an address is in a set.
+    Peer {
+        /// The set.
+        set: SetMark,
+        /// The number of the port that the set's name has there.
+        number: Number,
+        /// The network of the address; none is a node's.
+        network: Option<NetworkName>,
+        /// The address.
+        address: IpAddr,
+    },
 }
 
 impl Change {
@@ -80,11 +118,16 @@ impl Change {
             Self::Bridge
             | Self::Processes
             | Self::HostPod(_)
+            | Self::HostPorts(_)
             | Self::Namespace(_)
             | Self::Pod { .. }
             | Self::Local(_)
             | Self::Service(_)
-            | Self::Endpoints { .. } => false,
+            | Self::Endpoints { .. }
+            | Self::Policy { .. }
+            | Self::Isolation { .. }
+            | Self::PeerSet { .. }
+            | Self::Peer { .. } => false,
         }
     }
 }

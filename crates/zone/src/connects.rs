@@ -148,7 +148,9 @@ impl Zone {
             return Changes::default();
         }
         // Only now is it known which networks are used through a connection, and which groups have their load balancers.
-        Changes::everything()
+        let mut changes = Changes::everything();
+        self.reach_changed(&mut changes);
+        changes
     }
 
     /// Whether all connections are known.
@@ -171,7 +173,9 @@ impl Zone {
         let hash = connect.spec.as_ref().map(|spec| spec.hash.clone()).unwrap_or_default();
         let shape = self.shape(state.as_ref().ok().and_then(Option::as_ref));
         let last_known = state.as_ref().err().and_then(|_| self.last_known(&connect.name));
-        self.set_connect(&connect.name, Some(Entry { hash, state, shape, last_known }))
+        let mut changes = self.set_connect(&connect.name, Some(Entry { hash, state, shape, last_known }));
+        self.reach_changed(&mut changes);
+        changes
     }
 
     /// The networks that a connection is about, or was when it could still be read.
@@ -186,7 +190,9 @@ impl Zone {
     /// A connection is gone.
     pub fn delete_connect(&mut self, name: &ConnectName) -> Changes {
         self.report(Subject::Connect(name.clone()), None);
-        self.set_connect(name, None)
+        let mut changes = self.set_connect(name, None);
+        self.reach_changed(&mut changes);
+        changes
     }
 
     /// All connections.
@@ -368,8 +374,8 @@ impl Zone {
         if old.as_ref().map(|old| (&old.state, &old.shape)) == new.map(|new| (&new.state, &new.shape)) {
             return changes;
         }
-        // While one was never read, nobody can say whose peers use a network.
-        if self.usage.counts() && (opaque > 0) != (self.connects.opaque > 0) {
+        // While one was never read, nobody can say whose peers use a network, and whom its policies reach.
+        if (opaque > 0) != (self.connects.opaque > 0) {
             return Changes::everything();
         }
         let ids = |entry: Option<&Entry>| -> BTreeSet<NetworkId> {
@@ -394,7 +400,22 @@ impl Zone {
             let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
             self.uses_changed(names.collect(), &mut changes);
         }
+        if readable(old.as_ref()) != readable(new) {
+            let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
+            names.for_each(|network| changes.add(Change::Grants(network.clone())));
+        }
         changes
+    }
+
+    /// Whether it is certain which networks a network's pods reach.
+    pub fn knows_reach(&self, network: &NetworkName) -> bool {
+        let unreadable = |id| self.connects.unreadable.contains_key(&id);
+        network.is_default() || (self.knows_all_reach() && !self.networks.id(network).is_some_and(unreadable))
+    }
+
+    /// The same for all networks, but for connections that could be read before.
+    pub fn knows_all_reach(&self) -> bool {
+        self.knows_connects() && self.connects.opaque == 0
     }
 
     /// Connections of a network see a change of it, or of its number.

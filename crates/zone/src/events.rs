@@ -27,6 +27,8 @@ impl Zone {
             .or_else(|| self.nodes.clash(&node.name))
             .or_else(|| self.refused_here().filter(|_| is_here));
         self.report(Subject::Node(node.name.clone()), problem);
+        let mut changes = changes;
+        self.node_labels_changed(&node.name, Some(node), &mut changes);
         changes
     }
 
@@ -35,6 +37,8 @@ impl Zone {
         let changes =
             if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Changes::default() };
         self.report(Subject::Node(name.clone()), None);
+        let mut changes = changes;
+        self.node_labels_changed(name, None, &mut changes);
         changes
     }
 
@@ -67,6 +71,7 @@ impl Zone {
         if changed {
             self.namespace_changed(&namespace.name, &mut changes);
         }
+        self.labels_changed(&namespace.name, Some(namespace), &mut changes);
         changes
     }
 
@@ -76,6 +81,7 @@ impl Zone {
         if self.demanding.remove(name) {
             self.namespace_changed(name, &mut changes);
         }
+        self.labels_changed(name, None, &mut changes);
         changes
     }
 
@@ -93,7 +99,9 @@ impl Zone {
     pub fn apply_pod(&mut self, pod: &record::Pod) -> Changes {
         let mut changes = self.set_behind(&pod.key, Some(pod));
         changes.merge(self.set_host_pod(&pod.key, Some(pod)));
+        changes.merge(self.set_host_ports(&pod.key, Some(pod)));
         changes.merge(self.apply_ports(pod));
+        self.person_changed(pod, &mut changes);
         changes
     }
 
@@ -123,6 +131,7 @@ impl Zone {
                 Some(self.unreadable_pod(pod, node, error))
             }
         };
+        let problem = problem.or_else(|| pod.host_ports.clone().err().filter(|_| is_here));
         let problem = problem.map(|text| Problem::new(Reason::Malformed, text));
         self.report(Subject::Pod(pod.key.clone()), problem);
         let mut changes = self.set_pod(&pod.key, info, is_here);
@@ -151,7 +160,9 @@ impl Zone {
     pub fn delete_pod(&mut self, key: &ObjectKey) -> Changes {
         let mut changes = self.set_behind(key, None);
         changes.merge(self.set_host_pod(key, None));
+        changes.merge(self.set_host_ports(key, None));
         changes.merge(self.delete_ports(key));
+        self.person_gone(key, &mut changes);
         changes
     }
 
@@ -191,6 +202,7 @@ impl Zone {
         let after = addresses(self);
         if before != after {
             self.nodes_moved(&[before, after].concat(), &mut changes);
+            self.hosts_moved(name, &mut changes);
         }
         // Another node that claims this node's id, chassis or address changes nothing for this node.
         concerned.remove(&self.config.node);
@@ -215,7 +227,9 @@ impl Zone {
             self.evaluate(&name);
         }
         self.reshape();
-        Changes::everything()
+        let mut changes = Changes::everything();
+        self.reach_changed(&mut changes);
+        changes
     }
 
     /// What a pod has on each of the networks that it is on now.
@@ -267,6 +281,8 @@ impl Zone {
             self.pod_changed(pod, &mut changes);
         }
         self.namespace_changed(&object.namespace, &mut changes);
+        self.people_moved(&object.namespace, &key, &mut changes);
+        self.reach_changed(&mut changes);
         changes
     }
 

@@ -39,7 +39,7 @@ impl Zone {
     }
 
     /// The connections by which pods of a network reach pods of others.
-    fn pod_connects(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectInfo> {
+    pub(super) fn pod_connects(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectInfo> {
         self.connects_of(network).filter(|info| info.pods && info.joins())
     }
 

@@ -1,11 +1,14 @@
 //! What a node's role knows: which kinds have listed, the zone, the own Node, freed numbers. Its step is synchronous and
 //! total; what goes in serialises, so that it can be recorded and played again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use causeway_alloc::Reuse;
+use causeway_api::policy::{PolicyId, PolicyKind};
 use causeway_record::{
-    Connect, EndpointSlice, Event, FreedNumbers, Nad, Namespace, Node, ObjectKey, Pod, Service,
+    Cause, ClusterPolicy, Connect, EndpointSlice, Event, FreedNumbers, Nad, Namespace, NetworkPolicy, Node,
+    ObjectKey, Pod, Service,
 };
 use causeway_types::{ConnectName, NamespaceName, NodeName};
 use serde::{Deserialize, Serialize};
@@ -24,6 +27,8 @@ pub enum Input {
     Connect(Box<Event<Connect, ConnectName>>),
     Service(Box<Event<Service, ObjectKey>>),
     EndpointSlice(Event<EndpointSlice, ObjectKey>),
+    NetworkPolicy(Box<Event<NetworkPolicy, ObjectKey>>),
+    ClusterPolicy(PolicyKind, Box<Event<ClusterPolicy, PolicyId>>),
     Freed(Box<Event<FreedNumbers, ObjectKey>>),
     /// The ports of the bridge to the outside, once there is one.
     Bridge(Option<BridgePorts>),
@@ -42,10 +47,36 @@ enum Kind {
     Pods,
     Services,
     EndpointSlices,
+    NetworkPolicies,
+    /// Clusters may do without these.
+    Policies(PolicyKind),
 }
 
-const KINDS: [Kind; 6] =
-    [Kind::Nodes, Kind::Namespaces, Kind::Nads, Kind::Pods, Kind::Services, Kind::EndpointSlices];
+const KINDS: [Kind; 10] = [
+    Kind::Nodes,
+    Kind::Namespaces,
+    Kind::Nads,
+    Kind::Pods,
+    Kind::Services,
+    Kind::EndpointSlices,
+    Kind::NetworkPolicies,
+    Kind::Policies(PolicyKind::Cluster),
+    Kind::Policies(PolicyKind::Admin),
+    Kind::Policies(PolicyKind::Baseline),
+];
+
+/// So often a kind must be said not to be installed before that is believed: an API server that has just begun says so of all custom
+/// resources, and pods would be opened.
+const BELIEVED: u8 = 3;
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policies(kind) => write!(f, "{kind}"),
+            kind => write!(f, "{}", format!("{kind:?}").to_lowercase()),
+        }
+    }
+}
 
 /// What a message means to others than the zone.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -67,6 +98,8 @@ pub struct Knowledge {
     pub freed: Option<Reuse>,
     name: NodeName,
     listed: BTreeSet<Kind>,
+    /// Kinds that were said not to be installed, and how often.
+    missed: BTreeMap<PolicyKind, u8>,
 }
 
 impl Knowledge {
@@ -77,7 +110,7 @@ impl Knowledge {
         if connects {
             zone.await_connects();
         }
-        Knowledge { zone, own: None, freed: None, name, listed: BTreeSet::new() }
+        Knowledge { zone, own: None, freed: None, name, listed: BTreeSet::new(), missed: BTreeMap::new() }
     }
 
     /// Whether every kind has listed once.
@@ -88,8 +121,8 @@ impl Knowledge {
     /// What is still missing, for people.
     pub fn missing(&self) -> Option<String> {
         let missing: Vec<String> =
-            KINDS.iter().filter(|kind| !self.listed.contains(kind)).map(|kind| format!("{kind:?}")).collect();
-        (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ").to_lowercase()))
+            KINDS.iter().filter(|kind| !self.listed.contains(kind)).map(|kind| kind.to_string()).collect();
+        (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ")))
     }
 
     /// Takes an input.
@@ -122,8 +155,26 @@ impl Knowledge {
                 Zone::apply_endpoint_slice,
                 Zone::delete_endpoint_slice,
             ),
+            Input::NetworkPolicy(event) => {
+                self.take(Kind::NetworkPolicies, *event, Zone::apply_policy, Zone::delete_policy)
+            }
+            Input::ClusterPolicy(kind, event) => self.cluster_policy(kind, *event),
             Input::Pod(event) => self.take(Kind::Pods, event, Zone::apply_pod, Zone::delete_pod),
         }
+    }
+
+    fn cluster_policy(&mut self, kind: PolicyKind, event: Event<ClusterPolicy, PolicyId>) -> Effect {
+        let missing = matches!(&event, Event::Unsynced(broken) if broken.cause == Cause::NotInstalled);
+        let known = Kind::Policies(kind);
+        let effect = self.take(known, event, Zone::apply_cluster_policy, Zone::delete_cluster_policy);
+        if !missing {
+            self.missed.remove(&kind);
+            return effect;
+        }
+        let times = self.missed.entry(kind).or_default();
+        *times = times.saturating_add(1);
+        let became_ready = *times >= BELIEVED && self.listed.insert(known) && self.is_ready();
+        Effect { became_ready, ..effect }
     }
 
     /// Nobody waits for connections: a cluster need not have them. Until they are listed, their rows stay.
@@ -181,7 +232,7 @@ impl Knowledge {
 mod tests {
     use super::*;
     use causeway_api::intent::ClusterConfig;
-    use causeway_record::{Broken, Cause};
+    use causeway_record::Broken;
     use causeway_types::NodeId;
 
     fn state() -> Knowledge {
@@ -193,15 +244,37 @@ mod tests {
         Broken { cause, message: "broken".into() }
     }
 
-    fn all() -> [Input; 6] {
+    fn policies(event: Event<ClusterPolicy, PolicyId>) -> [Input; 3] {
+        PolicyKind::ALL.map(|kind| Input::ClusterPolicy(kind, Box::new(event.clone())))
+    }
+
+    fn all() -> Vec<Input> {
         [
             Input::Node(Event::Synced),
             Input::Namespace(Event::Synced),
             Input::Nad(Event::Synced),
             Input::Service(Box::new(Event::Synced)),
             Input::EndpointSlice(Event::Synced),
+            Input::NetworkPolicy(Box::new(Event::Synced)),
             Input::Pod(Event::Synced),
         ]
+        .into_iter()
+        .chain(policies(Event::Synced))
+        .collect()
+    }
+
+    /// POL-102: a cluster may do without them, but not because an API server has just begun.
+    #[test]
+    fn kinds_that_are_not_installed_are_believed_when_that_is_repeated() {
+        let mut state = state();
+        for input in all().into_iter().filter(|input| !matches!(input, Input::ClusterPolicy(..))) {
+            assert!(!state.step(input).became_ready);
+        }
+        let missing = || policies(Event::Unsynced(broken(Cause::NotInstalled)));
+        for input in missing().into_iter().chain(missing()) {
+            assert!(!state.step(input).became_ready);
+        }
+        assert_eq!(missing().map(|input| state.step(input).became_ready), [false, false, true]);
     }
 
     /// A kind that is not installed, or may not be listed, is not an empty kind.
@@ -222,8 +295,8 @@ mod tests {
     #[test]
     fn a_watch_that_breaks_makes_nothing_dirty() {
         let mut state = state();
-        let ready = all().map(|input| state.step(input).became_ready);
-        assert_eq!(ready, [false, false, false, false, false, true]);
+        let ready: Vec<bool> = all().into_iter().map(|input| state.step(input).became_ready).collect();
+        assert_eq!(ready.iter().position(|ready| *ready), Some(ready.len() - 1));
         let effect = state.step(Input::Pod(Event::Unsynced(broken(Cause::Forbidden))));
         assert!(effect.changes.is_empty() && !effect.became_ready && state.is_ready());
         assert!(!state.step(Input::Pod(Event::Synced)).became_ready);

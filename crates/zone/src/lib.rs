@@ -10,6 +10,7 @@ mod connect;
 mod connects;
 mod events;
 mod grants;
+mod host_ports;
 mod knowledge;
 mod nad;
 mod network;
@@ -18,6 +19,7 @@ mod node;
 mod nodes;
 mod pod;
 mod pods;
+mod policy;
 mod problem;
 mod processes;
 mod service;
@@ -36,10 +38,15 @@ use serde::{Deserialize, Serialize};
 pub use change::{Change, Changes};
 pub use connect::{ConnectInfo, Place};
 pub use connects::{ConnectReport, Connecting, Membership};
+pub use host_ports::HostDoor;
 pub use knowledge::{Effect, Input, Knowledge};
 pub use network::{Active, Leg};
 pub use node::{BridgePorts, Fact, Gateway, NodeInfo, Recorded};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
+pub use policy::{
+    Action, Class, Direction, Number, PeerSetHere, Peers, PodSelector, PolicyCounts, PolicyInfo, PolicyKey,
+    RuleInfo, SetMark, SetSpec, Subjects, Who,
+};
 pub use problem::{Problem, Reason, Subject};
 pub use processes::{Cgroup, Confined, Kubelet, Processes};
 pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
@@ -48,11 +55,13 @@ pub use usage::{Render, Use};
 
 use self::behind::Behind;
 use self::connects::Connects;
+use self::host_ports::HostPorts;
 use self::nad::Nads;
 use self::network::Spec;
 use self::networks::Networks;
 use self::nodes::Nodes;
 use self::pods::Pods;
+use self::policy::Policies;
 use self::services::Services;
 use self::usage::Usage;
 use causeway_record::ObjectKey;
@@ -79,6 +88,12 @@ pub struct ZoneConfig {
     /// Namespaces whose pods in a node's own network reach services of every network.
     #[serde(default)]
     pub all_services: BTreeSet<NamespaceName>,
+    /// Whether authors of NetworkPolicies may have connections untracked.
+    #[serde(default)]
+    pub stateless_policies: bool,
+    /// Whether isolated pods get and send ICMP all the same.
+    #[serde(default)]
+    pub icmp_through_policies: bool,
 }
 
 impl ZoneConfig {
@@ -95,6 +110,8 @@ impl ZoneConfig {
             connects: false,
             ipsec: false,
             all_services: BTreeSet::new(),
+            stateless_policies: false,
+            icmp_through_policies: false,
         }
     }
 }
@@ -160,9 +177,11 @@ pub struct Zone {
     locals: BTreeMap<ObjectKey, Local>,
     /// The UIDs of pods of this node that use its own network.
     host_pods: BTreeMap<ObjectKey, String>,
+    host_ports: HostPorts,
     usage: Usage,
     connects: Connects,
     services: Services,
+    policies: Policies,
     problems: BTreeMap<Subject, Problem>,
 }
 
@@ -186,9 +205,11 @@ impl Zone {
             behind: Behind::default(),
             locals: BTreeMap::new(),
             host_pods: BTreeMap::new(),
+            host_ports: HostPorts::default(),
             usage,
             connects: Connects::default(),
             services: Services::default(),
+            policies: Policies::default(),
             problems: BTreeMap::new(),
         };
         zone.settle(&NetworkName::default_network());

@@ -105,9 +105,14 @@ impl PodInfo {
 
     /// The pod's port of its primary network.
     pub fn primary(&self) -> Option<&PodPort> {
-        let named = self.ports.iter().find(|port| port.role == Some(PodRole::Primary));
-        named.or_else(|| self.ports.iter().find(|port| port.attachment.is_none() && port.role.is_none()))
+        primary(&self.ports)
     }
+}
+
+/// The port of the primary network among those of a pod.
+pub(super) fn primary(ports: &[PodPort]) -> Option<&PodPort> {
+    let named = ports.iter().find(|port| port.role == Some(PodRole::Primary));
+    named.or_else(|| ports.iter().find(|port| port.attachment.is_none() && port.role.is_none()))
 }
 
 /// Whether a pod has ports at all, now or ever.

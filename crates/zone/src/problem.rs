@@ -6,6 +6,8 @@ use causeway_types::{ConnectName, NetworkName, NodeName};
 
 use causeway_record::ObjectKey;
 
+use super::policy::PolicyKey;
+
 /// What a problem is about.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Subject {
@@ -21,6 +23,8 @@ pub enum Subject {
     Connect(ConnectName),
     /// A service: it is not as its endpoints say.
     Service(ObjectKey),
+    /// A policy: something of it cannot be read, or is not rendered here.
+    Policy(PolicyKey),
 }
 
 impl fmt::Display for Subject {
@@ -32,6 +36,7 @@ impl fmt::Display for Subject {
             Self::Pod(key) => write!(f, "pod {key}"),
             Self::Connect(name) => write!(f, "ClusterNetworkConnect {name}"),
             Self::Service(key) => write!(f, "service {key}"),
+            Self::Policy(key) => write!(f, "{key}"),
         }
     }
 }

@@ -13,7 +13,7 @@ use causeway_types::{NamespaceName, NetworkName, ObjectName};
 use super::pods::object;
 use super::service::{self, EndpointInfo, ServiceInfo, SliceInfo};
 use super::{Change, Changes, Zone};
-use causeway_record::{self as record, ObjectKey};
+use causeway_record::{self as record, ObjectKey, Protocol};
 
 /// Whether services of a namespace are on a network.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -48,6 +48,8 @@ pub(super) struct Services {
     entries: BTreeMap<Arc<str>, Entry>,
     /// The service of each slice.
     owners: HashMap<Box<str>, Arc<str>>,
+    /// How many services have a port of every node; the API server sees to it that one has.
+    node_ports: BTreeMap<(Protocol, u16), usize>,
 }
 
 impl Services {
@@ -98,6 +100,21 @@ impl Services {
             self.entries.remove(&text);
         }
         changed
+    }
+
+    fn count_node_ports(&mut self, old: Option<&ServiceInfo>, new: Option<&ServiceInfo>) {
+        let of = |info: Option<&ServiceInfo>| -> Vec<(Protocol, u16)> {
+            let ports = info.into_iter().flat_map(|info| &info.ports);
+            ports.filter_map(|port| Some((port.protocol, port.node_port?))).collect()
+        };
+        of(new).into_iter().for_each(|port| *self.node_ports.entry(port).or_default() += 1);
+        for port in of(old) {
+            let left = self.node_ports.get(&port).map_or(0, |count| count.saturating_sub(1));
+            match left {
+                0 => drop(self.node_ports.remove(&port)),
+                left => drop(self.node_ports.insert(port, left)),
+            }
+        }
     }
 
     /// Puts or replaces a slice, or takes it out, and gives the old one.
@@ -169,6 +186,11 @@ impl Zone {
         self.services.get(key)?.service.as_ref()
     }
 
+    /// Whether a port of every node is a service's.
+    pub fn is_node_port(&self, protocol: Protocol, port: u16) -> bool {
+        self.services.node_ports.contains_key(&(protocol, port))
+    }
+
     /// Whether pods of every network reach a service of the default network.
     pub fn is_default_service(&self, key: &ObjectKey) -> bool {
         self.config.default_services.contains(key)
@@ -232,12 +254,10 @@ impl Zone {
     }
 
     fn set_service(&mut self, key: &ObjectKey, info: Option<ServiceInfo>) -> Changes {
-        let changed = self.services.change(key, |entry| {
-            let changed = entry.service != info;
-            entry.service = info;
-            changed
-        });
-        if changed { Change::Service(key.clone()).into() } else { Changes::default() }
+        let new = info.clone();
+        let old = self.services.change(key, |entry| std::mem::replace(&mut entry.service, info));
+        self.services.count_node_ports(old.as_ref(), new.as_ref());
+        if old != new { Change::Service(key.clone()).into() } else { Changes::default() }
     }
 
     fn set_slice(&mut self, owner: &ObjectKey, name: &str, slice: Option<SliceInfo>) -> Changes {

@@ -215,7 +215,12 @@ fn primary_networks_of_a_namespace_and_of_a_pod() {
     assert_eq!(address.text(), "0a:58:0a:14:00:05 10.20.0.5");
     assert!(zone.address(&key("ns1/web"), &network("ns1_z")).is_none());
 
-    let mut labelled = Namespace { name: namespace.clone(), labels: BTreeMap::new(), deleting: false };
+    let mut labelled = Namespace {
+        name: namespace.clone(),
+        labels: BTreeMap::new(),
+        deleting: false,
+        logging: Default::default(),
+    };
     zone.apply_namespace(&labelled);
     assert!(!zone.demands_primary(&namespace));
     labelled.labels = texts(&[("primary-user-defined-network", "")]);
