@@ -3,13 +3,16 @@
 //! Pure functions of a [`Zone`]. A feature is a room: a file or a folder, and one line in the list of its output below.
 //! Nothing here looks at what a database has.
 
+mod all_services;
 mod chassis;
 mod common;
 mod connect;
 pub mod host;
+mod host_ports;
 mod isolation;
 mod local_endpoints;
 mod network;
+mod policy;
 pub mod replay;
 pub mod room;
 mod row;
@@ -25,8 +28,16 @@ pub use local_endpoints::{LocalEndpoints, local_endpoints};
 use room::{House, Room, World};
 
 /// The rooms of the northbound database. A new feature is one more line.
-pub static NORTHBOUND: &[&Room<Zone>] =
-    &[&common::ROOM, &isolation::ROOM, &network::ROOM, &connect::ROOM, &services::ROOM];
+pub static NORTHBOUND: &[&Room<Zone>] = &[
+    &common::ROOM,
+    &isolation::ROOM,
+    &network::ROOM,
+    &connect::ROOM,
+    &services::ROOM,
+    &policy::ROOM,
+    &host_ports::ROOM,
+    &all_services::ROOM,
+];
 
 /// The rooms of the southbound database.
 pub static SOUTHBOUND: &[&Room<Zone>] = &[&chassis::ROOM];

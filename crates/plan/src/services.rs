@@ -356,21 +356,26 @@ impl Served<'_> {
     }
 
     fn options(&self, reach: Reach) -> Result<Map> {
-        let subnets = self.scope.config.cluster.masquerade_subnets.iter();
-        let hairpin = subnets.map(|subnet| masquerade_address(subnet, MasqueradeRole::Hairpin));
-        let hairpin = hairpin.map(|address| address.map(|address| address.to_string()));
-        let hairpin: std::result::Result<Vec<String>, _> = hairpin.collect();
-        let hairpin = hairpin.map_err(|error| self.scope.fault(error))?.join(" ");
-        let options = map([
-            ("event", "false"),
-            ("hairpin_snat_ip", hairpin.as_str()),
-            ("neighbor_responder", "none"),
-            ("reject", "true"),
-            ("skip_snat", if reach == Reach::DoorLocal { "true" } else { "false" }),
-        ]);
         let affinity = self.service.affinity.filter(|seconds| *seconds < LONGEST_AFFINITY);
+        let options = balancer_options(self.scope, reach == Reach::DoorLocal)?;
         Ok(with(options, affinity.map(|seconds| ("affinity_timeout", seconds.to_string()))))
     }
+}
+
+/// What every load balancer of a network has; on a router it may leave clients their own addresses.
+pub(crate) fn balancer_options(scope: &Scope<'_>, keeps_source: bool) -> Result<Map> {
+    let subnets = scope.config.cluster.masquerade_subnets.iter();
+    let hairpin = subnets.map(|subnet| masquerade_address(subnet, MasqueradeRole::Hairpin));
+    let hairpin = hairpin.map(|address| address.map(|address| address.to_string()));
+    let hairpin: std::result::Result<Vec<String>, _> = hairpin.collect();
+    let hairpin = hairpin.map_err(|error| scope.fault(error))?.join(" ");
+    Ok(map([
+        ("event", "false"),
+        ("hairpin_snat_ip", hairpin.as_str()),
+        ("neighbor_responder", "none"),
+        ("reject", "true"),
+        ("skip_snat", if keeps_source { "true" } else { "false" }),
+    ]))
 }
 
 fn group_of(info: &ConnectInfo) -> String {

@@ -104,11 +104,12 @@ fn b01_the_rows_of_a_layer3_network() {
         ("Copp", 1),
         ("Meter", 2),
         ("Meter_Band", 2),
+        ("ACL", 3),
     ];
     for (table, rows) in expected {
         assert_eq!(count(table), rows, "{table}");
     }
-    assert_eq!(own.len(), 34);
+    assert_eq!(own.len(), 37);
     assert_eq!(rows(&plan, "network:cluster_udn_blue:node:n2:").len(), 3, "for each other node");
 }
 
@@ -641,8 +642,8 @@ fn l02_events_among_a_thousand_networks() {
     }
     assert_eq!(
         crowded.delete_nad(&blue(Ip::V4).key).on(&crowded).northbound.len(),
-        10,
-        "core, gateway, nodes, pods, bindings, three groups, and the pod on two networks"
+        13,
+        "core, gateway, nodes, pods, bindings, three groups, policies' drops, groups and rules, and the pod on two networks"
     );
 }
 

@@ -4,15 +4,13 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
 use causeway_plan::host::host;
 use causeway_plan::northbound;
 use causeway_types::host::{HostPlan, Item, Key};
 use causeway_zone::{BridgePorts, Processes, Zone};
 use serde_json::json;
-use support::check::assert_golden;
+use support::check::{assert_golden, feed};
 use support::{
     Ip, On as _, annotate, cluster, key, nad, node, node_name, serve, service, slice, table, two_nodes,
     with_gateway,
@@ -52,6 +50,8 @@ fn flows(plan: &HostPlan) -> Vec<String> {
     plan.items().values().filter_map(|planned| line(&planned.item)).collect()
 }
 
+/// udn-ovn-cases F02, F11, F14, G02, G13: in the form of ADR 0016.
+
 #[test]
 fn the_bridge() {
     for ip in Ip::ALL {
@@ -76,6 +76,8 @@ fn exposed(zone: &mut Zone, ip: Ip) {
         zone.apply_service(&web);
     }
 }
+
+/// udn-ovn-cases I08.
 
 #[test]
 fn services_from_outside() {
@@ -115,16 +117,8 @@ fn the_switch_and_the_firewall_can_read_all_of_it() {
     }
 }
 
-fn feed(words: &[&str], input: &str) {
-    let mut command = Command::new(causeway_testing::program(words[0]));
-    let child = command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = child.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{words:?}: {}\n{input}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// A network adds nothing to the bridge: no flow, no route, no neighbour.
+/// udn-ovn-cases F01, F07, F08, G11: there is nothing of a network on the bridge.
 #[test]
 fn networks_cost_the_bridge_nothing() {
     let before = host(&zone(Ip::Dual));
@@ -156,6 +150,7 @@ fn what_is_not_known_is_held_and_a_node_without_a_gateway_has_nothing() {
 }
 
 /// Followed by events: the service may come, move and go after the network.
+/// udn-ovn-cases F05.
 #[test]
 fn services_that_everybody_reaches_are_followed() {
     let mut zone = zone(Ip::V4);
@@ -231,6 +226,7 @@ fn an_owners_own_word_counts_on_the_wire_alone() {
 }
 
 /// `externalTrafficPolicy: Local`: this node's endpoints, and the client's own address.
+/// udn-ovn-cases I10.
 #[test]
 fn clients_keep_their_address_where_the_service_is_local() {
     let mut zone = two_nodes(Ip::V4, Some("shared"));
@@ -333,4 +329,20 @@ fn a_tagged_uplink() {
             .filter(|flow| flow.contains("output:1"))
             .all(|flow| flow.contains("mod_vlan_vid:7,output:1"))
     );
+}
+
+/// Processes of a node with two addresses keep the one that they use: whoever asked at one is answered from it.
+#[test]
+fn a_node_answers_with_the_address_that_it_was_asked_at() {
+    let mut zone = zone(Ip::V4);
+    let config = json!({"default": {
+        "mode": "shared", "bridge-id": "breth0", "interface-id": "breth0_n1", "mac-address": "02:42:ac:12:00:02",
+        "ip-addresses": ["172.18.0.9/16", "172.18.0.2/16"], "next-hops": ["172.18.0.1"], "node-port-enable": "true",
+    }});
+    zone.apply_node(&annotate(node("n1", 2), "l3-gateway-config", &config.to_string()));
+    let flows = flows(&host(&zone));
+    for own in ["172.18.0.9", "172.18.0.2"] {
+        let sent = flows.iter().find(|flow| flow.contains(&format!("nw_src={own} "))).unwrap();
+        assert!(sent.contains(&format!("nat(src={own})")), "{sent}");
+    }
 }

@@ -8,10 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use causeway_ovn::Str;
 use causeway_plan::host::host;
 use causeway_plan::{Dirty, northbound, southbound};
-use causeway_record::{Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Service};
+use causeway_record::{
+    Connect, EndpointSlice, HostPort, Nad, NamedPort, Namespace, NetworkPolicy, Node, ObjectKey, Pod,
+    Protocol, Service,
+};
 use causeway_types::{ConnectName, NamespaceName, NodeName};
 use causeway_zone::{BridgePorts, Cgroup, Changes, Kubelet, Processes, Render, Zone};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use support::ledger::Ledger;
 use support::server::{Databases, run};
 use support::*;
@@ -32,6 +36,8 @@ enum Event {
     NoService(ObjectKey),
     Slice(EndpointSlice),
     NoSlice(ObjectKey),
+    Policy(NetworkPolicy),
+    NoPolicy(ObjectKey),
     Bridge(Option<BridgePorts>),
     Processes(Processes),
     Tick,
@@ -89,7 +95,7 @@ fn nads() -> impl Strategy<Value = Event> {
 
 fn pods() -> impl Strategy<Value = Event> {
     let namespace = prop::sample::select(vec!["ns1", "ns2"]);
-    (0..3u32, namespace, 1..=4u32, 0..=4u32, 0..9u8).prop_map(|(n, namespace, on, network, kind)| {
+    (0..3u32, namespace, 1..=4u32, 0..=4u32, 0..11u8).prop_map(|(n, namespace, on, network, kind)| {
         let (name, on) = (format!("{namespace}/p{n}"), format!("n{on}"));
         let (locked, own) = (format!("10.244.0.{}/24", n + 3), format!("203.203.0.{}/16", n + 3));
         let attachment = format!("{namespace}/x{network}");
@@ -104,17 +110,28 @@ fn pods() -> impl Strategy<Value = Event> {
                 ],
             ),
         };
+        let app = if kind == 8 { "db" } else { "web" };
+        pod.labels = [("app".to_owned(), app.to_owned())].into();
+        pod.named_ports =
+            vec![NamedPort { name: "http".into(), protocol: Protocol::Tcp, port: 80 + u16::from(kind % 2) }];
         match kind {
             0 | 1 => return Event::NoPod(pod.key),
             2 => pod.networks = Ok(None),
             3 => pod.finished = true,
             4 => pod.annotate("k8s.ovn.org/pod-networks", Some("{\"default\":")),
             5 => pod.annotate("k8s.ovn.org/open-default-ports", Some(r#"[{"protocol":"tcp","port":80}]"#)),
-            6 => pod = host_pod(&name, &on),
+            6 => pod = Pod { labels: pod.labels, ..host_pod(&name, &on) },
+            // Two pods of one node may ask for the same, and for a node port of a service.
+            7 => pod.host_ports = Ok(vec![host_port(8080), host_port(30080)]),
+            8 => pod.host_ports = Err("too many".into()),
             _ => {}
         }
         Event::Pod(pod)
     })
+}
+
+fn host_port(port: u16) -> HostPort {
+    HostPort { address: None, protocol: Protocol::Tcp, port, target: 80 }
 }
 
 /// Two connections of any of the networks, of one that is known by another number at times, and of one that never is.
@@ -141,10 +158,50 @@ fn connects() -> impl Strategy<Value = Event> {
 }
 
 fn namespaces() -> impl Strategy<Value = Event> {
-    (prop::sample::select(vec!["ns1", "ns2"]), 0..3u8).prop_map(|(name, kind)| match kind {
-        0 => Event::NoNamespace(name.parse().unwrap()),
-        _ => Event::Namespace(namespace(name, kind == 1)),
+    (prop::sample::select(vec!["ns1", "ns2"]), 0..5u8).prop_map(|(name, kind)| {
+        let mut namespace = namespace(name, kind == 1);
+        match kind {
+            0 => return Event::NoNamespace(namespace.name),
+            2 => drop(namespace.labels.insert("team".into(), "a".into())),
+            3 => namespace.logging.deny = Some(causeway_record::Severity::Info),
+            _ => {}
+        }
+        Event::Namespace(namespace)
     })
+}
+
+/// Policies of two namespaces, with peers of every kind, named ports, and what cannot be read.
+fn policies() -> impl Strategy<Value = Event> {
+    let names = vec!["ns1/p", "ns1/q", "ns2/p"];
+    let subjects =
+        vec![json!({}), json!({"matchLabels": {"app": "web"}}), json!({"matchLabels": {"app": "db"}})];
+    let peers = vec![
+        json!({"podSelector": {}}),
+        json!({"podSelector": {"matchLabels": {"app": "web"}}, "namespaceSelector": {}}),
+        json!({"namespaceSelector": {"matchLabels": {"team": "a"}}}),
+        json!({"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}}),
+        json!({"ipBlock": {"cidr": "203.0.0.0/8", "except": ["203.203.0.0/24"]}}),
+        json!({}),
+    ];
+    let ports = vec![json!({"port": "http"}), json!({"port": 80, "endPort": 90}), json!({"protocol": "UDP"})];
+    let rule = (prop::sample::subsequence(peers, 0..4), prop::sample::subsequence(ports, 0..3));
+    let rules = prop::collection::vec(rule, 0..3);
+    let both = (rules.clone(), rules, 0..5u8);
+    (prop::sample::select(names), prop::sample::select(subjects), both).prop_map(
+        |(name, pods, (into, out, kind))| {
+            let rule =
+                |peers: &str, (given, ports): (Vec<Value>, Vec<Value>)| json!({peers: given, "ports": ports});
+            let ingress: Vec<Value> = into.into_iter().map(|given| rule("from", given)).collect();
+            let egress: Vec<Value> = out.into_iter().map(|given| rule("to", given)).collect();
+            let types = [json!(["Ingress"]), json!(["Egress"]), json!(["Ingress", "Egress"])]
+                [usize::from(kind % 3)]
+            .clone();
+            let spec =
+                json!({"podSelector": pods, "policyTypes": types, "ingress": ingress, "egress": egress});
+            let policy = policy(name, spec);
+            if kind == 4 { Event::NoPolicy(policy.key) } else { Event::Policy(policy) }
+        },
+    )
 }
 
 fn services() -> impl Strategy<Value = Event> {
@@ -207,7 +264,7 @@ fn processes() -> impl Strategy<Value = Event> {
 fn histories() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         3 => nodes(), 4 => nads(), 6 => pods(), 4 => connects(), 1 => Just(Event::Tick),
-        1 => namespaces(), 3 => services(), 4 => slices(), 2 => bridges(), 2 => processes(),
+        1 => namespaces(), 3 => services(), 4 => slices(), 2 => bridges(), 2 => processes(), 5 => policies(),
     ];
     prop::collection::vec(event, 1..80)
 }
@@ -232,6 +289,7 @@ struct World {
     namespaces: BTreeMap<NamespaceName, Namespace>,
     services: BTreeMap<ObjectKey, Service>,
     slices: BTreeMap<ObjectKey, EndpointSlice>,
+    policies: BTreeMap<ObjectKey, NetworkPolicy>,
     bridge: Option<BridgePorts>,
     now: u64,
 }
@@ -251,6 +309,7 @@ impl World {
             namespaces: BTreeMap::new(),
             services: BTreeMap::new(),
             slices: BTreeMap::new(),
+            policies: BTreeMap::new(),
             bridge: None,
             now: 0,
         };
@@ -344,6 +403,14 @@ impl World {
                 self.slices.remove(key);
                 self.zone.delete_endpoint_slice(key)
             }
+            Event::Policy(policy) => {
+                self.policies.insert(policy.key.clone(), policy.clone());
+                self.zone.apply_policy(policy)
+            }
+            Event::NoPolicy(key) => {
+                self.policies.remove(key);
+                self.zone.delete_policy(key)
+            }
             _ => unreachable!("told already"),
         }
     }
@@ -361,6 +428,7 @@ impl World {
         self.services.values().for_each(|service| drop(fresh.zone.apply_service(service)));
         self.namespaces.values().for_each(|namespace| drop(fresh.zone.apply_namespace(namespace)));
         self.connects.values().for_each(|connect| drop(fresh.zone.apply_connect(connect)));
+        self.policies.values().for_each(|policy| drop(fresh.zone.apply_policy(policy)));
         self.pods.values().for_each(|pod| drop(fresh.zone.apply_pod(pod)));
         self.nads.values().for_each(|nad| drop(fresh.zone.apply_nad(nad)));
         self.nodes.values().for_each(|node| drop(fresh.zone.apply_node(node)));

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use causeway_plan::host::host;
+use causeway_plan::northbound;
 use causeway_types::host::{HostPlan, Item, Key, NftFamily, Owner};
 use causeway_zone::{Cgroup, Kubelet, Processes, Zone};
 use support::{Ip, On as _, blue, cluster, config, host_pod, key, namespace, service, two_nodes, vm, web};
@@ -56,6 +57,8 @@ fn nothing_is_said_before_somebody_has_looked() {
     assert!(zone.set_processes(root()).is_empty());
     assert_eq!(host(&zone).hold_of(&Owner::node("isolation")), None);
 }
+
+/// udn-ovn-cases E10.
 
 #[test]
 fn locked_addresses_follow_pods() {
@@ -184,6 +187,7 @@ fn on_own_node(script: &str) -> Vec<String> {
 }
 
 /// The planned tables on the real kernel: who sends a datagram, and whether the kernel refuses it to him.
+/// udn-ovn-cases E13.
 #[test]
 fn the_kernel_tells_processes_apart() {
     let mut zone = serving();
@@ -230,4 +234,31 @@ TABLES
     expected.extend(["allowed sent"; 5]);
     expected.extend(["other refused sent"; 3]);
     assert_eq!(on_own_node(&script), expected);
+}
+
+/// A pod of such a namespace with an interface of its own goes to services of other networks by its node.
+#[test]
+fn trusted_pods_go_to_services_by_their_node() {
+    let mut free = config(Ip::Dual);
+    free.all_services = [("ns0").parse().unwrap(), ("ns1").parse().unwrap()].into();
+    let mut zone = Zone::new(free);
+    zone.apply_node(&support::with_gateway(support::node("n1", 2), Ip::Dual, "shared"));
+    zone.apply_nad(&blue(Ip::Dual));
+    let ways = |zone: &Zone| {
+        let columns = ["priority", "match", "action", "nexthops"];
+        support::table(&northbound(zone), "all-services:", "Logical_Router_Policy", &columns)
+    };
+    let dirty = zone.apply_pod(&support::plain(Ip::Dual)).on(&zone);
+    assert!(dirty.northbound.iter().any(|slice| slice.starts_with("all-services:ns0:plain")), "{dirty:?}");
+    // A pod with a network of its own is in that network alone.
+    zone.apply_pod(&support::web(Ip::Dual));
+    assert_eq!(
+        ways(&zone),
+        [
+            "1003 | inport == \"rtos-n1\" && ip4.src == 10.244.0.3 && ip4.dst == 10.96.0.0/16 | reroute | 10.244.0.2",
+            "1003 | inport == \"rtos-n1\" && ip6.src == fd00:10:244::3 && ip6.dst == fd00:10:96::/112 | reroute | fd00:10:244::2",
+        ]
+    );
+    zone.delete_pod(&key("ns0", "plain"));
+    assert_eq!(ways(&zone), [""; 0]);
 }

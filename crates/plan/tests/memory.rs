@@ -1,13 +1,16 @@
-//! What a zone keeps of other nodes' pods: at most 300 bytes each on layer2 networks, an address on the default network, nothing
-//! on others; and of services' endpoints.
-#![allow(clippy::unwrap_used)]
+//! What a zone keeps of other nodes' pods: what selectors of policies look at of each, and ports of those on layer2 networks; and of
+//! services' endpoints.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod support;
 
 use support::*;
 
 const PODS: u32 = 40_000;
-const MOST: u64 = 300;
+/// With a port on a layer2 network.
+const MOST: u64 = 400;
+/// Without: its address twice, for services and for policies, and its labels.
+const WITHOUT_PORT: u64 = 250;
 
 /// Memory that this process really has, in bytes.
 fn resident() -> u64 {
@@ -45,6 +48,7 @@ fn pods_of_other_nodes_are_small() {
     let before = resident();
     (1_000..1_000 + PODS).for_each(|n| drop(zone.apply_pod(&far(n, "ns2", "ns2/green"))));
     let each = resident().saturating_sub(before) / u64::from(PODS);
+    println!("{each} bytes for each pod");
     assert_eq!(zone.pod_count(), 1_000 + PODS as usize);
     assert!(each <= MOST, "{each} bytes for each pod");
 }
@@ -66,7 +70,7 @@ fn endpoints_are_small() {
 }
 
 /// Of a pod of the default network its address is kept, and a mark of it in its namespace, to tell whether endpoints are who they
-/// say.
+/// say; and what selectors look at.
 fn addresses_of_the_default_network_are_small() {
     let mut zone = two_nodes(Ip::V4, None);
     let far = |n: u32| {
@@ -81,5 +85,6 @@ fn addresses_of_the_default_network_are_small() {
     let before = resident();
     (1_000..1_000 + PODS).for_each(|n| drop(zone.apply_pod(&far(n))));
     let each = resident().saturating_sub(before) / u64::from(PODS);
-    assert!(each <= 150, "{each} bytes for each pod");
+    println!("{each} bytes for each pod");
+    assert!(each <= WITHOUT_PORT, "{each} bytes for each pod");
 }

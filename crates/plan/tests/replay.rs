@@ -3,6 +3,7 @@
 
 mod support;
 
+use causeway_api::policy::PolicyKind;
 use causeway_plan::replay::{Answer, ROLE, replay};
 use causeway_record::Event;
 use causeway_record::recording::{Header, line};
@@ -30,6 +31,10 @@ fn lists() -> Vec<Input> {
         Input::Namespace(Event::Synced),
         Input::Service(Box::new(Event::Synced)),
         Input::EndpointSlice(Event::Synced),
+        Input::NetworkPolicy(Box::new(Event::Synced)),
+        Input::ClusterPolicy(PolicyKind::Cluster, Box::new(Event::Synced)),
+        Input::ClusterPolicy(PolicyKind::Admin, Box::new(Event::Synced)),
+        Input::ClusterPolicy(PolicyKind::Baseline, Box::new(Event::Synced)),
         Input::Pod(Event::Synced),
         Input::Nad(Event::Synced),
     ]
@@ -38,7 +43,7 @@ fn lists() -> Vec<Input> {
 #[test]
 fn nothing_is_planned_before_everything_has_listed_and_then_all() {
     let answers = play(&recording(&lists()));
-    assert!(answers.iter().all(|answer| answer.line == 9), "the last list makes the picture whole");
+    assert!(answers.iter().all(|answer| answer.line == 13), "the last list makes the picture whole");
     let slices: Vec<&str> = answers.iter().map(|answer| answer.slice.as_str()).collect();
     assert!(slices.contains(&"network:default:core:") && slices.contains(&"chassis:n2"), "{slices:?}");
     let chassis = answers.iter().find(|answer| answer.slice == "chassis:n2").unwrap();
@@ -58,8 +63,8 @@ fn what_comes_later_is_planned_as_it_comes() {
         let found = answers.iter().find(|answer| answer.line == line && answer.slice == slice);
         found.map(|answer| answer.rows.len())
     };
-    assert_eq!(of(11, "network:cluster_udn_blue:pod:ns1:web-0:"), Some(1));
-    assert_eq!(of(12, "network:cluster_udn_blue:pod:ns1:web-0:"), Some(0), "its rows go");
+    assert_eq!(of(15, "network:cluster_udn_blue:pod:ns1:web-0:"), Some(1));
+    assert_eq!(of(16, "network:cluster_udn_blue:pod:ns1:web-0:"), Some(0), "its rows go");
     // Twice the same.
     let texts = |answers: &[Answer]| serde_json::to_string(answers).unwrap();
     assert_eq!(texts(&answers), texts(&play(&text)));

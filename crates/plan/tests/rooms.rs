@@ -148,3 +148,15 @@ proptest! {
         prop_assert_eq!(LongKey::of(&path), None);
     }
 }
+
+/// What is asked for part by part is what is asked for at once.
+#[test]
+fn all_parts_are_the_whole() {
+    let zone = support::connected(support::Ip::Dual, "both");
+    let plan = causeway_plan::northbound(&zone);
+    for prefix in ["", "network:", "cnc:road:", "network:cluster_udn_blue:core:", "network:none:"] {
+        let parts = (0..).map_while(|part| plan.slices_in_part(prefix, part));
+        assert_eq!(parts.flatten().collect::<Vec<_>>(), plan.slices(prefix), "{prefix:?}");
+    }
+    assert!((0..).map_while(|part| plan.slices_in_part("", part)).count() > 10, "each kind is one");
+}

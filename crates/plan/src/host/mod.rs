@@ -43,6 +43,7 @@ pub static HOST: &[&HostRoom] = &[
     &host_pods::HOST_PODS,
     &gateway::GATEWAY,
     &gateway::EXPOSED,
+    &gateway::HOST_PORTS,
 ];
 
 /// What shall be on the node of a zone.

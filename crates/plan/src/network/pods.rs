@@ -10,6 +10,7 @@ use causeway_zone::{Active, Change, PodAddress, PodInfo, PodPort, Subject, Zone}
 
 use super::{Result, Scope, of_network, rendered};
 use crate::isolation;
+use crate::policy;
 use crate::room::{Kind, SliceKey as _, Slices};
 use crate::row::{ids, map, set, switch, with};
 
@@ -121,6 +122,9 @@ fn rows_of(
     let row = Attached { key, port, address, name: &name, chassis, uid }.row(scope.net)?;
     let path = at(scope, key, &attachment(port));
     let planned = Planned::new(path, row).within::<nb::LogicalSwitch>(&switch(scope.name()), "ports");
+    if is_here && pod.primary() == Some(port) {
+        return Ok(vec![policy::protected(zone, scope, key, planned)]);
+    }
     if port.attachment.is_some() || !pod.is_isolated() {
         return Ok(vec![planned]);
     }

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use causeway_api::crd::Topology;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, Str, Uuid, reference};
-use causeway_types::{Mac, NetworkName, NodeId};
-use causeway_zone::{Active, Gateway, Here, ZoneConfig};
+use causeway_types::{Mac, MasqueradeRole, NetworkName, NodeId, masquerade_address};
+use causeway_zone::{Active, Direction, Gateway, Here, ZoneConfig};
 use ipnet::IpNet;
 
 use crate::common::{copp, limits, port_group};
+use crate::policy;
 use crate::row::{
     Map, Route, addresses, core, gateway_router, ids, map, role_ids, router, set, switch, with,
 };
@@ -105,6 +106,33 @@ impl<'a> Scope<'a> {
             let external_ids = with(group.external_ids, ids(self.net));
             Planned::new(core(self.name(), &["group", part]), nb::PortGroup { external_ids, ..group })
         })
+    }
+
+    /// ACLs that every switch of pods has from its creation on. With them it tracks connections, so isolating a pod later breaks none
+    /// that it has begun. The pod's own node gets in whatever policies say, and so does a pod to itself by way of a service.
+    pub(crate) fn tracking(&self) -> Result<Vec<Planned>> {
+        let node = self.net.legs.iter().map(|leg| leg.management.addr());
+        let itself =
+            self.net.legs.iter().map(|leg| masquerade_address(&leg.masquerade, MasqueradeRole::Hairpin));
+        let itself =
+            itself.collect::<std::result::Result<Vec<IpAddr>, _>>().map_err(|error| self.fault(error))?;
+        let from = |addresses: &[IpAddr]| {
+            let one = |address: &IpAddr| match address {
+                IpAddr::V4(v4) => format!("ip4.src == {v4}"),
+                IpAddr::V6(v6) => format!("ip6.src == {v6}"),
+            };
+            addresses.iter().map(one).collect::<Vec<_>>().join(" || ")
+        };
+        let acl = |word: &str, direction: Direction, matches: String| {
+            let row = policy::acl(direction, (2, 1001), "allow-related", matches);
+            Planned::new(core(self.name(), &["acl", word]), nb::Acl { external_ids: ids(self.net), ..row })
+                .within::<nb::LogicalSwitch>(&switch(self.name()), "acls")
+        };
+        Ok(vec![
+            acl("own-node", Direction::Ingress, from(&node.collect::<Vec<_>>())),
+            acl("itself-in", Direction::Ingress, from(&itself)),
+            acl("itself-out", Direction::Egress, from(&itself)),
+        ])
     }
 
     /// What limits the packets that this network's switches and routers hand to ovn-controller.

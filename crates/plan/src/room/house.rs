@@ -88,6 +88,15 @@ impl<W: World> Planner for House<'_, W> {
         self.kinds().flat_map(|kind| kind.below(self.world, prefix)).map(Str::from).collect()
     }
 
+    /// A kind is a part.
+    fn slices_in_part(&self, prefix: &str, part: usize) -> Option<Vec<Str>> {
+        if self.kind_of(prefix).is_some() {
+            return (part == 0).then(|| vec![prefix.into()]);
+        }
+        let kind = self.kinds().nth(part)?;
+        Some(kind.below(self.world, prefix).into_iter().map(Str::from).collect())
+    }
+
     fn slice_len(&self, path: &str) -> usize {
         self.kind_of(path).map_or(path.len(), |(_, length)| length)
     }
@@ -98,6 +107,9 @@ impl<W: World> Planner for House<'_, W> {
 
     fn plan(&self, slice: &str) -> Plan {
         let Some((kind, length)) = self.kind_of(slice) else { return self.wide(slice) };
+        if let Some(plan) = kind.part_at(self.world, slice) {
+            return plan;
+        }
         let covers = |row: &Planned| {
             if slice.ends_with(':') { row.path.starts_with(slice) } else { row.path == slice }
         };

@@ -128,6 +128,11 @@ impl<K: SliceKey> Slices<K> {
         Self { prefix, kind: PhantomData }
     }
 
+    /// One row or member of a slice alone, by the components of its path below the slice's.
+    pub fn part<S: AsRef<str>>(key: &K, rest: impl IntoIterator<Item = S>) -> Self {
+        Self { prefix: key.path(rest).into(), kind: PhantomData }
+    }
+
     /// The common beginning of their paths.
     pub fn into_prefix(self) -> String {
         self.prefix

@@ -35,6 +35,12 @@ pub trait Kind<W: World>: Sync {
     /// The plan of one slice; a slice that does not exist is absent.
     fn plan(&self, world: &W, key: &Self::Key) -> Plan;
 
+    /// The plan of one row or member of a slice, by the components of its path below the slice's, where that costs less than the
+    /// plan of the whole.
+    fn plan_part(&self, _world: &W, _key: &Self::Key, _part: &[String]) -> Option<Plan> {
+        None
+    }
+
     /// Smaller is more urgent. What others hang on comes first.
     fn priority(&self) -> u8;
 
@@ -70,6 +76,8 @@ pub trait AnyKind<W: World>: Sync {
     fn holder(&self, world: &W, path: &str) -> Option<String>;
     /// The plan of the slice that a path or prefix lies in.
     fn plan_at(&self, world: &W, slice: &str) -> Plan;
+    /// See [`Kind::plan_part`].
+    fn part_at(&self, world: &W, path: &str) -> Option<Plan>;
     /// See [`Kind::priority`].
     fn urgency(&self) -> u8;
     /// See [`Kind::blame`].
@@ -101,6 +109,12 @@ impl<W: World, T: Kind<W>> AnyKind<W> for T {
 
     fn plan_at(&self, world: &W, slice: &str) -> Plan {
         T::Key::of(slice).map_or(Plan::Absent, |(key, _)| self.plan(world, &key))
+    }
+
+    fn part_at(&self, world: &W, path: &str) -> Option<Plan> {
+        let (key, length) = T::Key::of(path)?;
+        let rest = path.get(length..).filter(|rest| !rest.is_empty() && !rest.ends_with(':'))?;
+        self.plan_part(world, &key, &causeway_ovn::path::split(rest))
     }
 
     fn urgency(&self) -> u8 {

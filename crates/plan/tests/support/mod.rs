@@ -13,7 +13,8 @@ use causeway_api::intent::ClusterConfig;
 use causeway_ovn::{Plan, Planned, Planner};
 use causeway_plan::Dirty;
 use causeway_record::{
-    Connect, EndpointSlice, Nad, Namespace, Node, ObjectKey, Pod, Protocol, Service, ServicePort, Watched,
+    Connect, EndpointSlice, Nad, Namespace, NetworkPolicy, Node, ObjectKey, Pod, Protocol, Service,
+    ServicePort, Watched,
 };
 use causeway_types::{Cidr, ConnectName, ConnectSubnet, NodeId, NodeName};
 use causeway_zone::{Changes, Zone, ZoneConfig};
@@ -388,7 +389,14 @@ pub fn table(planner: &dyn Planner, prefix: &str, table: &str, columns: &[&str])
 pub fn namespace(name: &str, demands: bool) -> Namespace {
     let label = "k8s.ovn.org/primary-user-defined-network";
     let labels = demands.then(|| (label.to_owned(), String::new())).into_iter().collect();
-    Namespace { name: name.parse().unwrap(), labels, deleting: false }
+    Namespace { name: name.parse().unwrap(), labels, deleting: false, logging: Default::default() }
+}
+
+/// A NetworkPolicy with this specification.
+pub fn policy(policy: &str, spec: Value) -> NetworkPolicy {
+    let (namespace, name) = policy.split_once('/').unwrap();
+    let object = json!({"metadata": {"name": name, "namespace": namespace}, "spec": spec});
+    NetworkPolicy::trim(serde_json::from_value(object).unwrap(), key(namespace, name))
 }
 
 /// A service with port 80/TCP at these addresses.

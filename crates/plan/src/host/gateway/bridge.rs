@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use causeway_types::host::{Flow, Item};
 use causeway_types::{Cidr, Family, Mac, MasqueradeMacs, MasqueradeRole, masquerade_address};
-use causeway_zone::{BridgePorts, Gateway, Protocol, Zone};
+use causeway_zone::{Active, BridgePorts, Gateway, Protocol, Zone};
 
 /// Connections of everybody who leaves the node by its address: networks, and the node itself.
 pub(super) const SHARED_ZONE: u16 = 64000;
@@ -96,6 +96,15 @@ impl Bridge {
 
     pub(super) fn side(&self, family: Family) -> Option<&Side> {
         self.sides.iter().find(|side| side.family == family)
+    }
+
+    /// The MAC of a network's gateway router.
+    pub(super) fn router_of(&self, network: &Active) -> Option<Mac> {
+        let pair = network.legs.iter().find_map(|leg| Some((leg.masquerade, leg.pair?.gateway_router)));
+        match pair {
+            Some((masquerade, address)) => self.macs.at(&masquerade, address).ok(),
+            None => Some(self.mac),
+        }
     }
 
     /// The next hop of user-defined networks.
@@ -215,9 +224,9 @@ impl Side {
         masquerade_address(&self.masquerade, role).unwrap_or_else(|_| self.masquerade.base())
     }
 
-    /// What leaves the node has its address; what comes back is told by the mark.
-    pub(super) fn leave(&self, bridge: &Bridge, mark: u8) -> String {
-        let source = self.own.first().map(|own| format!(",nat(src={own})")).unwrap_or_default();
+    /// What leaves the node has this address of it; what comes back is told by the mark.
+    pub(super) fn leave(&self, bridge: &Bridge, mark: u8, source: Option<&IpAddr>) -> String {
+        let source = source.map(|own| format!(",nat(src={own})")).unwrap_or_default();
         let wire = bridge.to_wire();
         format!("ct(commit,zone={SHARED_ZONE}{source},exec(set_field:{mark:#x}->ct_mark)),{wire}")
     }

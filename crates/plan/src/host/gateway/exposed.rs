@@ -102,11 +102,7 @@ fn read<'a>(zone: &'a Zone, bridge: &Bridge, key: ObjectKey) -> Option<Exposed<'
     let mut networks = zone.service_networks(&key.namespace).into_iter();
     let network = networks.find(|network| zone.serving(&key.namespace, network) == Serving::Yes)?;
     let Some(Rendering::Rendered(active)) = zone.rendering(network) else { return None };
-    let pair = active.legs.iter().find_map(|leg| Some((leg.masquerade, leg.pair?.gateway_router)));
-    let router = match pair {
-        Some((masquerade, address)) => bridge.macs.at(&masquerade, address).ok()?,
-        None => bridge.mac,
-    };
+    let router = bridge.router_of(active)?;
     let doors = service.ports.iter().flat_map(|port| doors(zone, bridge, service, port)).collect();
     Some(Exposed { key, service, network, router, doors })
 }
@@ -151,18 +147,18 @@ fn flows(zone: &Zone, bridge: &Bridge, one: &Exposed<'_>) -> Vec<Item> {
     flows
 }
 
-/// From the wire to the gateway router of the service's network. The client's MAC is kept with the connection: the answer goes
-/// there.
+/// To a gateway router, in a connection that keeps the client's MAC: the answer goes there.
+pub(super) fn to_router(bridge: &Bridge, router: Mac) -> String {
+    let keep = "exec(move:NXM_OF_ETH_SRC[]->NXM_NX_CT_LABEL[0..47])";
+    let (forget, ovn) = (bridge.forget_port(), bridge.to_ovn());
+    format!("ct(commit,zone={SERVICE_ZONE},{keep}),set_field:{router}->eth_dst,{forget},{ovn}")
+}
+
+/// From the wire to the gateway router of the service's network.
 fn arrive(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Item {
     let Door { address, protocol, port, .. } = door;
     let matches = format!("{},{},tp_dst={port}", side.protocol(*protocol), side.to(address));
-    let keep = "exec(move:NXM_OF_ETH_SRC[]->NXM_NX_CT_LABEL[0..47])";
-    let actions = format!(
-        "ct(commit,zone={SERVICE_ZONE},{keep}),set_field:{}->eth_dst,{},{}",
-        one.router,
-        bridge.forget_port(),
-        bridge.to_ovn()
-    );
+    let actions = to_router(bridge, one.router);
     bridge.flow(EXPOSED, 100, matches, actions)
 }
 

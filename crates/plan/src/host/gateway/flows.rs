@@ -106,8 +106,10 @@ fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
         flows.push(bridge.flow(ARRIVED, 500, of(to), as_host.clone()));
     }
     // Through the same table of connections as the networks, so that equal ports are told apart.
-    let own = side.own.iter().map(|own| of(side.source(own)));
-    flows.extend(own.map(|own| bridge.flow(ARRIVED, 100, own, side.leave(bridge, MARK_HOST))));
+    // A node with several addresses answers with the one that it was asked at.
+    flows.extend(side.own.iter().map(|own| {
+        bridge.flow(ARRIVED, 100, of(side.source(own)), side.leave(bridge, MARK_HOST, Some(own)))
+    }));
     if side.family == Family::Ipv6 {
         let discovery =
             ["icmp_type=135", "icmp_type=136"].map(|kind| format!("{},icmp6,{kind}", bridge.sent_by_host()));
@@ -159,7 +161,12 @@ fn from_default(bridge: &Bridge, side: &Side) -> Vec<Item> {
     let host = side.to(side.role(MasqueradeRole::Host));
     let mut flows = vec![
         bridge.flow(ARRIVED, 208, of(side.to(masked)), "drop"),
-        bridge.flow(ARRIVED, 200, format!("{},{ip}", bridge.sent_by_default()), side.leave(bridge, MARK_OVN)),
+        bridge.flow(
+            ARRIVED,
+            200,
+            format!("{},{ip}", bridge.sent_by_default()),
+            side.leave(bridge, MARK_OVN, side.own.first()),
+        ),
     ];
     for service in &side.services {
         let from = side.source(service);

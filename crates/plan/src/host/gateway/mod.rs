@@ -11,6 +11,7 @@
 mod bridge;
 mod exposed;
 mod flows;
+mod host_ports;
 mod translate;
 
 use std::net::IpAddr;
@@ -22,6 +23,7 @@ use ipnet::IpNet;
 
 use super::{HostRoom, Owned};
 use bridge::{Bridge, Side};
+pub(super) use host_ports::HOST_PORTS;
 
 /// What is there whatever services there are.
 pub(super) static GATEWAY: HostRoom = HostRoom {

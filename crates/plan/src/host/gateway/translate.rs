@@ -10,6 +10,9 @@ use causeway_zone::Protocol;
 use super::bridge::Bridge;
 use crate::host::nft::{kind, listed, suffix, word};
 
+/// Where destinations are translated.
+pub(super) const BEFORE: &str = "-100";
+
 /// An address and a port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Translated {
@@ -46,18 +49,20 @@ pub(super) fn table(bridge: &Bridge, all: &[Translation]) -> Item {
         wire.into_iter().map(|rule| format!("iifname \"{}\" {rule}", bridge.name())).collect();
     let others: Vec<String> =
         inside.iter().map(|rule| format!("iifname != \"{}\" {rule}", bridge.name())).collect();
-    body += &chain("arriving", "prerouting", &[wire, others].concat());
-    body += &chain("sent", "output", &inside);
+    body += &chain("arriving", "prerouting", BEFORE, &[wire, others].concat());
+    body += &chain("sent", "output", BEFORE, &inside);
     Item::Table(NftTable { family: NftFamily::Inet, name: "causeway-services".into(), body })
 }
 
-fn chain(name: &str, hook: &str, rules: &[String]) -> String {
+/// A chain that translates.
+pub(super) fn chain(name: &str, hook: &str, priority: &str, rules: &[String]) -> String {
     let rules: String =
         rules.iter().map(|rule| format!("\t\tmeta l4proto {{ tcp, udp, sctp }} {rule}\n")).collect();
-    format!("\tchain {name} {{\n\t\ttype nat hook {hook} priority -100; policy accept;\n{rules}\t}}\n")
+    format!("\tchain {name} {{\n\t\ttype nat hook {hook} priority {priority}; policy accept;\n{rules}\t}}\n")
 }
 
-fn map<'a>(name: &str, family: Family, all: impl Iterator<Item = &'a Translation>) -> String {
+/// A map of addresses and ports to others.
+pub(super) fn map<'a>(name: &str, family: Family, all: impl Iterator<Item = &'a Translation>) -> String {
     let kind = kind(family);
     let texts: Vec<String> = all
         .map(|one| {
