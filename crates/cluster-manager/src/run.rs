@@ -8,10 +8,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use causeway_alloc::Reuse;
+use causeway_api::crd::policy;
 use causeway_api::install::FREED_NUMBERS;
+use causeway_api::policy::PolicyId;
 use causeway_cluster::{Config, Input, Manager, Output};
 use causeway_record::recording::Header;
-use causeway_record::{FreedNumbers, Watched as _};
+use causeway_record::{Event, FreedNumbers, OfKind, PolicyObject, Watched as _};
 use causeway_runtime::watch::{Selection, Watches};
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Lease, Permit, Recorder, Recording, Tasks, Times, describe, serve};
@@ -250,6 +252,9 @@ impl Role {
             let optional = Selection { optional: true, ..all() };
             watches.everywhere(client, optional, Input::ClusterNetworkConnect);
         }
+        watch_policies::<policy::ClusterNetworkPolicy>(client, &mut watches);
+        watch_policies::<policy::AdminNetworkPolicy>(client, &mut watches);
+        watch_policies::<policy::BaselineAdminNetworkPolicy>(client, &mut watches);
     }
 
     fn tell(&self, mind: &mut Mind) {
@@ -284,6 +289,13 @@ impl Mind {
         });
         thinking.await.map_err(|error| Error::Step(error.to_string()))
     }
+}
+
+/// The policy API is another project's: where its kinds are not installed, nobody waits for them.
+fn watch_policies<K: PolicyObject>(client: &Client, watches: &mut Watches<'_, Input>) {
+    let optional = Selection { optional: true, ..Selection::default() };
+    let wrap = |event: Event<OfKind<K>, PolicyId>| Input::Policy(K::KIND, event.map(|read| read.policy));
+    watches.everywhere(client, optional, wrap);
 }
 
 fn tick() -> Input {

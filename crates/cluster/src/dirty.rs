@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causeway_api::policy::PolicyId;
 use causeway_record::ObjectKey;
 use causeway_types::{ConnectName, NamespaceName, NetworkName, NodeName};
 
@@ -23,6 +24,7 @@ pub(crate) struct Dirty {
     reach: Reach,
     connects: BTreeSet<ConnectName>,
     connect_statuses: BTreeSet<ConnectName>,
+    policies: BTreeSet<PolicyId>,
 }
 
 /// How much of an owner must be looked at: a network may have thousands of namespaces.
@@ -150,6 +152,15 @@ impl Dirty {
 
     pub(crate) fn connect_statuses(&mut self, names: impl IntoIterator<Item = ConnectName>) {
         self.connect_statuses.extend(names);
+    }
+
+    /// Policies of which something else may have to be said; it does not matter whether they are there.
+    pub(crate) fn policies(&mut self, ids: impl IntoIterator<Item = PolicyId>) {
+        self.policies.extend(ids);
+    }
+
+    pub(crate) fn next_policy(&mut self) -> Option<PolicyId> {
+        self.policies.pop_first()
     }
 
     /// Nothing is to be done for a connection that is gone.

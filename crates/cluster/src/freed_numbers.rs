@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use causeway_alloc::{ConnectRecord, Epoch, Reuse};
+use causeway_alloc::{Cleared, ConnectRecord, Epoch, Reuse};
 use causeway_api::install::{FREED_NUMBERS, FREED_NUMBERS_KEY};
 use causeway_record::{Action, Kind, Part, Priority, Target};
 use causeway_types::{ConnectName, NetworkName, NodeName};
@@ -21,8 +21,8 @@ pub(crate) struct FreedNumbers {
     gone: BTreeMap<ConnectName, ConnectRecord>,
     /// Nodes that freed numbers no longer wait for, and the epoch from which on no zone may listen to them.
     away: BTreeMap<NodeName, Epoch>,
-    /// Up to where all zones were last known to have cleared freed numbers.
-    cleared: Option<Epoch>,
+    /// What all zones were last known to have cleared.
+    cleared: Option<Cleared>,
     /// The last record that is known to be written.
     written: u64,
 }
@@ -69,9 +69,9 @@ impl FreedNumbers {
         self.cleared = None;
     }
 
-    fn expire(&mut self, cleared: Epoch) {
+    fn expire(&mut self, cleared: &Cleared) {
         self.gone.retain(|_, record| {
-            record.quarantined.retain(|(_, _, epoch)| *epoch > cleared);
+            record.quarantined.retain(|(_, _, epoch)| !cleared.has(*epoch));
             !record.quarantined.is_empty()
         });
     }
@@ -133,14 +133,15 @@ impl Manager {
         self.dirty.owners(self.networks.take_starved());
         self.dirty.connects(self.connects.without_key());
         // Without nodes there is no hurry, and nobody to ask.
-        if self.nodes.len() == 0 || self.freed.cleared.replace(cleared) == Some(cleared) {
+        if self.nodes.len() == 0 || self.freed.cleared.as_ref() == Some(&cleared) {
             return;
         }
         let before = listed(&self.freed_numbers());
-        self.numbers.expire(cleared);
+        self.numbers.expire(&cleared);
         self.budgets.expire(&self.numbers.freed().0.quarantined);
-        self.freed.expire(cleared);
-        self.dirty.connects(self.connects.expire(cleared));
+        self.freed.expire(&cleared);
+        self.dirty.connects(self.connects.expire(&cleared));
+        self.freed.cleared = Some(cleared);
         if listed(&self.freed_numbers()) != before {
             self.record_freed_numbers();
         }
@@ -190,7 +191,7 @@ impl Manager {
         let before = self.freed.away.len();
         self.freed.away.retain(|node, epoch| match nodes.exists(node) {
             true => reports.epoch(node) < *epoch,
-            false => others < *epoch,
+            false => !others.has(*epoch),
         });
         if self.freed.away.len() != before {
             self.record_freed_numbers();

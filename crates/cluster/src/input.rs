@@ -1,9 +1,10 @@
 //! What goes into the manager, and what comes out of it.
 
 use causeway_alloc::Reuse;
+use causeway_api::policy::{PolicyId, PolicyKind};
 use causeway_record::{
-    Connect, Cudn, EndpointSlice, Event, EventNote, Nad, Namespace, Node, ObjectKey, Outcome, Part, Pod,
-    Request, Target, Udn, ZoneReport,
+    ClusterPolicy, Connect, Cudn, EndpointSlice, Event, EventNote, Nad, Namespace, Node, ObjectKey, Outcome,
+    Part, Pod, Request, Target, Udn, ZoneReport,
 };
 use causeway_types::{ConnectName, NamespaceName, NodeName, ObjectName};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,8 @@ pub enum Input {
     ClusterNetworkConnect(Event<Connect, ConnectName>),
     ZoneReport(Event<ZoneReport, NodeName>),
     EndpointSlice(Event<EndpointSlice, ObjectKey>),
+    /// A cluster-scoped policy of a kind.
+    Policy(PolicyKind, Event<ClusterPolicy, PolicyId>),
     /// Freed numbers, as they were recorded.
     FreedNumbers(Box<Reuse>),
     /// How a write ended.

@@ -22,6 +22,7 @@ mod networks;
 mod nodes;
 mod owners;
 mod pods;
+mod policies;
 mod replay;
 mod start;
 mod trouble;

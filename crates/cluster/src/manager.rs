@@ -16,6 +16,7 @@ use crate::networks::{Budgets, Clashes, Networks, Numbers};
 use crate::nodes::Nodes;
 use crate::owners::Owners;
 use crate::pods::Pods;
+use crate::policies::Policies;
 use crate::writes::Writes;
 use crate::zone_reports::ZoneReports;
 use crate::{Config, Input, Output, Result};
@@ -39,6 +40,7 @@ pub struct Manager {
     pub(crate) connects: Connects,
     pub(crate) zone_reports: ZoneReports,
     pub(crate) mirrors: Mirrors,
+    pub(crate) policies: Policies,
     pub(crate) freed: FreedNumbers,
     pub(crate) dirty: Dirty,
     pub(crate) writes: Writes,
@@ -92,6 +94,7 @@ impl Manager {
             connects: Connects::default(),
             zone_reports: ZoneReports::default(),
             mirrors: Mirrors::default(),
+            policies: Policies::default(),
             freed: FreedNumbers::default(),
             dirty: Dirty::default(),
             writes: Writes::default(),
@@ -158,6 +161,7 @@ impl Manager {
                 self.listen_to_endpoint_slices(&event);
                 self.take(mirrors::KIND, event, Self::endpoint_slice_applied, Self::endpoint_slice_deleted);
             }
+            Input::Policy(kind, event) => self.policy_event(kind, event),
             Input::FreedNumbers(recorded) => {
                 self.freed.remember(*recorded);
                 self.gate.listed("freed numbers");
@@ -166,6 +170,7 @@ impl Manager {
             Input::Tick(now_ms) => {
                 self.now_ms = now_ms;
                 self.connects_tick();
+                self.policies_tick();
                 if self.started {
                     self.fence_absent_nodes();
                     self.wake_by_budget();
@@ -204,7 +209,9 @@ impl Manager {
                 self.settle_connects(connects);
             } else if let Some(connect) = self.dirty.next_connect_status() {
                 self.settle_connect_status(&connect);
-            } else {
+            } else if let Some(policy) = self.dirty.next_policy() {
+                self.settle_policy(&policy);
+            } else if !self.wake_grown() {
                 return;
             }
         }
@@ -236,6 +243,7 @@ impl Manager {
 
     /// A write is done. What follows from it shows in events of the object, but for what nobody watches.
     fn done(&mut self, outcome: &Outcome) {
+        self.writes.done(outcome);
         match outcome.target.kind {
             Kind::ConfigMap => self.freed_numbers_written(outcome.token),
             Kind::UserDefinedNetwork | Kind::ClusterUserDefinedNetwork if outcome.part == Part::Status => {
@@ -243,6 +251,9 @@ impl Manager {
             }
             Kind::ClusterNetworkConnect if outcome.part == Part::Status => {
                 self.connect_status_done(&outcome.target.name);
+            }
+            Kind::ClusterNetworkPolicy | Kind::AdminNetworkPolicy | Kind::BaselineAdminNetworkPolicy => {
+                self.policy_status_done(&outcome.target);
             }
             _ => {}
         }

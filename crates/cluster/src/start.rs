@@ -37,6 +37,7 @@ impl Manager {
         self.settle_networks();
         self.start_pods();
         self.dirty.endpoint_slices(self.mirrors.all());
+        self.dirty.policies(self.policies.all());
     }
 
     fn restore_numbers(&mut self) {

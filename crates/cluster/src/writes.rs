@@ -21,51 +21,67 @@ pub(crate) struct Writes {
 struct Pending {
     action: Action,
     token: u64,
+    /// It has ended, but nothing was seen of it yet.
+    done: bool,
+    /// There is news of the object, so it may have to be asked for again; but it may wait still.
+    stale: bool,
 }
 
 impl Writes {
     /// Asks for a write, unless exactly this one is under way; the answer is its token.
     pub(crate) fn ask(&mut self, target: Target, part: Part, priority: Priority, action: Action) -> u64 {
         let key = (target.clone(), part);
-        if let Some(pending) = self.pending.get(&key).filter(|pending| pending.action == action) {
+        let same = |pending: &&Pending| pending.action == action && !pending.stale;
+        if let Some(pending) = self.pending.get(&key).filter(same) {
             return pending.token;
         }
         self.tokens += 1;
         let token = self.tokens;
-        self.pending.insert(key, Pending { action: action.clone(), token });
+        self.pending.insert(key, Pending { action: action.clone(), token, done: false, stale: false });
         self.out.push(Output::Write(Request { target, part, priority, action, token }));
         token
     }
 
     /// Takes back what was asked for of an object's part, if it still waits.
     pub(crate) fn withdraw(&mut self, target: &Target, part: Part) {
-        if self.pending.remove(&(target.clone(), part)).is_some() {
+        if self.pending.remove(&(target.clone(), part)).is_some_and(|pending| !pending.done) {
             self.out.push(Output::Withdraw { target: target.clone(), part });
         }
     }
 
-    /// Whether the creation of an object is under way.
+    /// Whether the creation of an object is under way, and nothing is seen of it.
     pub(crate) fn is_creating(&self, target: &Target, part: Part) -> bool {
         let pending = self.pending.get(&(target.clone(), part));
-        matches!(pending, Some(Pending { action: Action::Create(_), .. }))
+        matches!(pending, Some(Pending { action: Action::Create(_), stale: false, .. }))
     }
 
-    /// What is under way for objects in a namespace.
-    pub(crate) fn of_namespace(&self, namespace: &str) -> Vec<(Target, Part)> {
+    /// What is under way for objects in a namespace: everything, or creations alone.
+    pub(crate) fn of_namespace(&self, namespace: &str, only_creations: bool) -> Vec<(Target, Part)> {
         let here = |target: &Target| target.namespace.as_deref() == Some(namespace);
-        self.pending.keys().filter(|(target, _)| here(target)).cloned().collect()
+        let wanted = |pending: &Pending| !only_creations || matches!(pending.action, Action::Create(_));
+        let all = self.pending.iter().filter(|((target, _), pending)| here(target) && wanted(pending));
+        all.map(|(key, _)| key.clone()).collect()
     }
 
-    /// News of an object: whatever was asked for is compared with it anew.
+    /// News of an object: whatever was asked for is compared with it anew. What waits still can be withdrawn.
     pub(crate) fn seen(&mut self, target: &Target) {
-        let parts: Vec<_> = self
-            .pending
-            .range((target.clone(), Part::FIRST)..)
-            .map(|(key, _)| key.clone())
-            .take_while(|(other, _)| other == target)
-            .collect();
-        for key in parts {
-            self.pending.remove(&key);
+        let of_target = self.pending.range_mut((target.clone(), Part::FIRST)..);
+        let mut over = Vec::new();
+        for (key, pending) in of_target.take_while(|((other, _), _)| other == target) {
+            pending.stale = true;
+            over.extend(pending.done.then(|| key.clone()));
+        }
+        over.iter().for_each(|key| drop(self.pending.remove(key)));
+    }
+
+    /// A write is done; what follows from it shows in the next event of the object.
+    pub(crate) fn done(&mut self, outcome: &Outcome) {
+        let key = (outcome.target.clone(), outcome.part);
+        if let Some(pending) = self.pending.get_mut(&key).filter(|pending| pending.token == outcome.token) {
+            pending.done = true;
+            if pending.stale {
+                self.pending.remove(&key);
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! What zones say of themselves, in their reports: which connections they have rendered, what they could not do, and up to
-//! which epoch freed numbers are gone from them.
+//! which epoch freed numbers are gone from them, and which of these are not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_alloc::Epoch;
+use causeway_alloc::{Cleared, Epoch};
 use causeway_record::{Event, RenderedHash, ZoneReport};
 use causeway_types::{ConnectName, NetworkName, NodeName};
 
@@ -30,7 +30,7 @@ pub(crate) struct News {
     /// Connections that the zone had rendered, and does not say so any more.
     lost: BTreeSet<ConnectName>,
     networks: BTreeSet<NetworkName>,
-    epoch: bool,
+    cleared: bool,
 }
 
 impl ZoneReports {
@@ -38,7 +38,8 @@ impl ZoneReports {
     fn set(&mut self, node: &NodeName, report: Option<ZoneReport>) -> News {
         let none = || ZoneReport::none(node.clone());
         let before = self.reports.remove(node);
-        let epoch = before.as_ref().map(|before| before.epoch) != report.as_ref().map(|report| report.epoch);
+        let cleared =
+            before.as_ref().map(|before| &before.cleared) != report.as_ref().map(|report| &report.cleared);
         let (old, new) = (before.unwrap_or_else(none), report.clone().unwrap_or_else(none));
         let mut connects = self.differing(&old.rendered, &new.rendered);
         let lost = connects.iter().filter(|name| old.rendered.contains_key(*name)).cloned().collect();
@@ -55,7 +56,7 @@ impl ZoneReports {
             }
         }
         self.reports.extend(report.map(|report| (node.clone(), report)));
-        News { connects, lost, networks, epoch }
+        News { connects, lost, networks, cleared }
     }
 
     /// The keys under which two maps differ. Only the two reports of one zone are looked at, however many connections there
@@ -106,27 +107,33 @@ impl ZoneReports {
         nodes.filter_map(|node| Some((node, self.reports.get(node)?.networks.get(network)?)))
     }
 
-    /// Up to which epoch a node's zone has cleared freed numbers.
+    /// Up to which epoch a node's zone has cleared all freed numbers.
     pub(crate) fn epoch(&self, node: &NodeName) -> Epoch {
-        self.reports.get(node).map_or(Epoch(0), |report| Epoch(report.epoch))
+        self.reports.get(node).map_or(Epoch(0), |report| report.cleared.whole())
     }
 
-    /// Up to which epoch all of these nodes' zones have cleared freed numbers. Nodes that are away count until all others have
-    /// confirmed the epoch from which on they don't listen to them.
+    /// What all of these nodes' zones have cleared; one that has not reported holds back everything. Nodes that are away count
+    /// until all others have confirmed the epoch from which on they don't listen to them.
     pub(crate) fn cleared<'a>(
         &self,
         nodes: impl Iterator<Item = &'a NodeName>,
         away: &BTreeMap<NodeName, Epoch>,
-    ) -> Epoch {
-        let epoch = |node: &NodeName| Some(self.epoch(node));
+    ) -> Cleared {
         let (gone, present): (Vec<&NodeName>, Vec<&NodeName>) =
             nodes.partition(|node| away.contains_key(*node));
         if present.is_empty() {
-            return Epoch::cleared(gone.into_iter().map(epoch));
+            return self.all_of(gone.into_iter());
         }
-        let present = Epoch::cleared(present.into_iter().map(epoch));
-        let heard = away.iter().filter(|(_, fence)| **fence > present).map(|(node, _)| epoch(node));
-        Epoch::cleared(heard.chain([Some(present)]))
+        let present = self.all_of(present.into_iter());
+        let heard = away.iter().filter(|(_, fence)| !present.has(**fence)).map(|(node, _)| node);
+        self.all_of(heard).and(&present)
+    }
+
+    fn all_of<'a>(&self, nodes: impl Iterator<Item = &'a NodeName>) -> Cleared {
+        let nothing = Cleared::default();
+        nodes.fold(Cleared::everything(), |all, node| {
+            all.and(self.reports.get(node).map_or(&nothing, |report| &report.cleared))
+        })
     }
 }
 
@@ -158,7 +165,7 @@ impl Manager {
         self.dirty.connect_statuses(news.connects);
         let owners = news.networks.iter().filter_map(|name| self.networks.get(name)?.owner().cloned());
         self.dirty.statuses(owners);
-        news.epoch
+        news.cleared
     }
 }
 

@@ -34,6 +34,7 @@ impl Cluster {
         let files = [
             "crds/causeway.yaml",
             "crds-if-absent/k8s.cni.cncf.io.yaml",
+            "crds-if-absent/policy.networking.k8s.io.yaml",
             "policies/causeway.yaml",
             "roles/causeway.yaml",
         ];

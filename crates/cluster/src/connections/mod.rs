@@ -13,8 +13,8 @@ mod topology;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decision::{Connect, Connections};
-use causeway_alloc::{Claim, ConnectRecord, Epoch, KeyOwner, Seniority};
-use causeway_api::annotations::{ConnectRouterKey, keys};
+use causeway_alloc::{Claim, Cleared, ConnectRecord, Epoch, KeyOwner, Seniority};
+use causeway_api::annotations::{ConnectBlocks, ConnectRouterKey, keys};
 use causeway_api::conditions::ACCEPTED;
 use causeway_api::crd::{ClusterNetworkConnectStatus, StatusType};
 use causeway_record::{self as record, Kind, Regarding, Target};
@@ -80,6 +80,11 @@ impl Connects {
         })
     }
 
+    /// The blocks that objects carry.
+    fn written_blocks(&self) -> impl Iterator<Item = (&ConnectName, &ConnectBlocks)> {
+        self.all.iter().filter_map(|(name, state)| Some((name, state.object.blocks.as_ref().ok()?.as_ref()?)))
+    }
+
     /// What connections let go of from now on is listed under this epoch.
     pub(crate) fn set_epoch(&mut self, epoch: Epoch) {
         if let Some(model) = &mut self.model {
@@ -87,8 +92,8 @@ impl Connects {
         }
     }
 
-    /// All zones have cleared what was freed up to this epoch; the answer is who may get a place now.
-    pub(crate) fn expire(&mut self, cleared: Epoch) -> BTreeSet<ConnectName> {
+    /// All zones have cleared what these epochs list; the answer is who may get a place now.
+    pub(crate) fn expire(&mut self, cleared: &Cleared) -> BTreeSet<ConnectName> {
         self.model.as_mut().map(|model| model.expire(cleared)).unwrap_or_default()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::decision::{Absent, Namespace, Network, NodeRecord};
-use causeway_types::{NamespaceName, NetworkName, NetworkOrigin, NodeName};
+use causeway_types::{ConnectName, ConnectOwner, NamespaceName, NetworkName, NetworkOrigin, NodeName};
 
 use crate::attachments::Attachments;
 use crate::dirty::Reach;
@@ -44,6 +44,20 @@ impl Manager {
         }
         self.connects.model = Some(model);
         self.dirty.connects(dirty);
+    }
+
+    /// Whether connections have been decided with the network as it is now, and what they have taken from it is off their
+    /// objects. Before that its attachments must not say what it has grown to: for a manager that takes over in between, the
+    /// network would be one of those who were there first.
+    pub(crate) fn connections_follow(&self, name: &NetworkName) -> bool {
+        let network = self.surroundings().network(name);
+        let Some((model, network)) = self.connects.model.as_ref().zip(network) else { return true };
+        let taken = |connect: &ConnectName, owner: &ConnectOwner| {
+            Some(owner.network()) == network.id && model.block(connect, *owner).is_none()
+        };
+        let written = self.connects.written_blocks();
+        let mut owners = written.flat_map(|(connect, blocks)| blocks.0.keys().map(move |one| (connect, one)));
+        model.has_decided_with(&network) && !owners.any(|(connect, owner)| taken(connect, owner))
     }
 
     pub(super) fn surroundings(&self) -> Surroundings<'_> {

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_alloc::{ConnectPool, ConnectRecord, Epoch};
+use causeway_alloc::{Cleared, ConnectPool, ConnectRecord, Epoch};
 use causeway_api::annotations::{ConnectBlocks, PerFamily};
 use causeway_types::{
     Cidr, ConnectName, ConnectOwner, ConnectTopology, Family, NamespaceName, NetworkId, NetworkName, NodeName,
@@ -150,8 +150,8 @@ impl Connections {
         self.epoch = epoch;
     }
 
-    /// All zones have cleared what was freed up to this epoch.
-    pub fn expire(&mut self, cleared: Epoch) -> Dirty {
+    /// All zones have cleared what these epochs list.
+    pub fn expire(&mut self, cleared: &Cleared) -> Dirty {
         let mut short = Dirty::new();
         for (name, entry) in &mut self.entries {
             entry.pool.expire(cleared);
@@ -268,6 +268,11 @@ impl Connections {
             |cidrs: Vec<Cidr>| PerFamily { ipv4: of(&cidrs, Family::Ipv4), ipv6: of(&cidrs, Family::Ipv6) };
         let blocks = self.blocks(name)?;
         Some(ConnectBlocks(blocks.into_iter().map(|(owner, cidrs)| (owner, both(cidrs))).collect()))
+    }
+
+    /// Whether the network has the subnets with which connections were decided.
+    pub fn has_decided_with(&self, network: &Network) -> bool {
+        self.networks.get(&network.name).is_none_or(|known| known.subnets == network.subnets)
     }
 
     /// The block or slice of one network.

@@ -1,6 +1,8 @@
 //! The numbers that networks and connections have: network ids, and tunnel keys of routers, which both draw from one range.
 
-use causeway_alloc::{Claim, Epoch, Error, IdRecord, KeyOwner, LostId, NetworkIds, Reuse, TunnelKeys};
+use causeway_alloc::{
+    Claim, Cleared, Epoch, Error, IdRecord, KeyOwner, LostId, NetworkIds, Reuse, TunnelKeys,
+};
 use causeway_types::{ConnectName, DatapathKey, NetworkId, NetworkName};
 
 /// Networks that say to have an id.
@@ -27,8 +29,8 @@ impl Numbers {
         (self.ids.record(), self.keys.record())
     }
 
-    /// All zones have cleared what was freed up to this epoch.
-    pub(crate) fn expire(&mut self, cleared: Epoch) {
+    /// All zones have cleared what these epochs list.
+    pub(crate) fn expire(&mut self, cleared: &Cleared) {
         self.ids.expire(cleared);
         self.keys.expire(cleared);
     }

@@ -31,6 +31,8 @@ pub(crate) struct Owners {
     by_namespace: BTreeMap<NamespaceName, BTreeSet<OwnerKey>>,
     /// Who is going.
     going: BTreeSet<OwnerKey>,
+    /// Who has grown, and whose attachments do not say so before connections have followed.
+    growing: BTreeSet<OwnerKey>,
 }
 
 /// A UserDefinedNetwork or ClusterUserDefinedNetwork.

@@ -1,6 +1,6 @@
 //! What a user-defined network needs in each of its namespaces: an attachment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::annotations::keys;
 use causeway_api::crd::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
@@ -244,6 +244,10 @@ impl Manager {
                 format!("foreign NetworkAttachmentDefinition with the desired name already exist [{nad}]"),
             )),
             Standing::Current => Ok(()),
+            Standing::Outdated if self.has_grown(record) && !self.connections_follow(&network.name) => {
+                self.owners.growing.insert(key.clone());
+                Ok(())
+            }
             Standing::Outdated => {
                 let body = difference(record, &wanted);
                 let action = Action::Merge { subresource: None, body };
@@ -251,6 +255,22 @@ impl Manager {
                 Ok(())
             }
         }
+    }
+
+    /// Whether the network has other subnets than its attachment says.
+    fn has_grown(&self, nad: &Nad) -> bool {
+        let Attachment::Ours(written) = &nad.attachment else { return false };
+        self.networks.get(&written.name).is_some_and(|state| state.intent().subnets != written.subnets)
+    }
+
+    /// Has those looked at that have waited for connections to follow.
+    pub(crate) fn wake_grown(&mut self) -> bool {
+        let follow = |key: &&OwnerKey| self.connections_follow(&key.network());
+        let awake: BTreeSet<OwnerKey> = self.owners.growing.iter().filter(follow).cloned().collect();
+        self.owners.growing.retain(|key| !awake.contains(key));
+        let any = !awake.is_empty();
+        self.dirty.owners(awake);
+        any
     }
 
     fn nad_owner(&self, key: &OwnerKey) -> Option<nad::Owner> {

@@ -88,7 +88,7 @@ impl Story {
         for network in 0..5 {
             let name = format!("t{network}");
             world.tenant(&name);
-            world.change(Kind::IpamClaim, &name, &json!({"metadata": {"labels": {"name": name}}}));
+            world.change_namespace(&name, &json!({"metadata": {"labels": {"name": name}}}));
         }
         Self { world, now_ms: 1_000, views: BTreeMap::new() }
     }
@@ -103,7 +103,7 @@ impl Story {
                 }
             }
             Happens::Namespace(network, yes) => {
-                self.world.change(Kind::IpamClaim, &format!("t{network}"), &label(*yes));
+                self.world.change_namespace(&format!("t{network}"), &label(*yes));
             }
             Happens::Connect(connect) => self.connect(*connect),
             Happens::Selects(connect, by_name) => {

@@ -275,7 +275,7 @@ fn reports_come_last() {
         world.tick(4_000);
         assert_eq!(status(&world), "Success");
         let (reports, others): (Vec<Value>, Vec<Value>) =
-            world.objects.values().cloned().partition(|object| object["kind"] == "ZoneReport");
+            world.everything().cloned().partition(|object| object["kind"] == "ZoneReport");
         let (listed, first): (Vec<Input>, Vec<Input>) =
             synced(world.reuse()).into_iter().partition(|input| matches!(input, Input::ZoneReport(_)));
         let mut manager = Manager::new(ipv4()).unwrap();

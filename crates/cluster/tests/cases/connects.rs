@@ -11,7 +11,6 @@ use crate::world::{World, cudns, dual, ipv4, namespaces, synced};
 
 const CNC: Kind = Kind::ClusterNetworkConnect;
 const CUDN: Kind = Kind::ClusterUserDefinedNetwork;
-const NAMESPACE: Kind = Kind::IpamClaim;
 const LINKS: &[(&str, u8)] = &[("192.168.0.0/16", 24)];
 
 fn selected() -> Value {
@@ -37,7 +36,7 @@ fn n02_n07_n08_n10_p01_m07_a_layer3_and_a_layer2_network() {
     let mut world = World::new(dual(), &["n1"]);
     world.island("red", "10.1.0.0/16", json!({"connected": "yes"}));
     world.tenant("green");
-    world.change(NAMESPACE, "green", &json!({"metadata": {"labels": {"connected": "yes"}}}));
+    world.change_namespace("green", &json!({"metadata": {"labels": {"connected": "yes"}}}));
     world.layer2("green/net", &["10.3.0.0/16"]);
     world.writes.clear();
     let selectors = json!([cudns(json!({"connected": "yes"})), namespaces(json!({"connected": "yes"}))]);
@@ -104,13 +103,13 @@ fn n17_n19_w08_labels_of_namespaces_and_selectors() {
     let mut world = two_islands();
     world.connect("c", LINKS, json!([namespaces(json!({"name": "red"}))]));
     assert_eq!(owners(&world, "c"), ["layer3_1"]);
-    world.change(NAMESPACE, "blue", &json!({"metadata": {"labels": {"name": "blue", "extra": "yes"}}}));
+    world.change_namespace("blue", &json!({"metadata": {"labels": {"name": "blue", "extra": "yes"}}}));
     world.change(CNC, "c", &json!({"spec": {"networkSelectors": [namespaces(json!({"extra": "yes"}))]}}));
     assert_eq!(owners(&world, "c"), ["layer3_2"]);
     world.change(CNC, "c", &json!({"spec": {"networkSelectors": [namespaces(json!({}))]}}));
     assert_eq!(owners(&world, "c"), ["layer3_1", "layer3_2"]);
     world.change(CNC, "c", &json!({"spec": {"networkSelectors": [namespaces(json!({"extra": "yes"}))]}}));
-    world.change(NAMESPACE, "blue", &json!({"metadata": {"labels": {"extra": null}}}));
+    world.change_namespace("blue", &json!({"metadata": {"labels": {"extra": null}}}));
     assert_eq!(world.blocks("c"), json!({}));
 }
 
@@ -129,17 +128,13 @@ fn n04_n05_n14_n20_n22_what_is_no_network_to_connect() {
         {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["red", "a", "b"]}]}}}),
     );
     for name in ["red", "a", "b"] {
-        world.change(
-            NAMESPACE,
-            name,
-            &json!({"metadata": {"labels": {"kubernetes.io/metadata.name": name}}}),
-        );
+        world.change_namespace(name, &json!({"metadata": {"labels": {"kubernetes.io/metadata.name": name}}}));
     }
     world.nad("hand/broken", r#"{"type": "ovn-k8s-cni-overlay", "name": "broken", "topology": "layer9"}"#);
     world.nad("hand/own", r#"{"type": "ovn-k8s-cni-overlay", "name": "own", "topology": "layer2", "role": "primary", "subnets": "10.9.0.0/24"}"#);
     world.connect("c", LINKS, json!([cudns(json!({})), namespaces(json!({}))]));
     assert_eq!(owners(&world, "c"), ["layer3_1", "layer3_2"]);
-    world.delete(NAMESPACE, "a");
+    world.delete_namespace("a");
     assert_eq!(owners(&world, "c"), ["layer3_1", "layer3_2"]);
     let secondary =
         json!({"topology": "Layer2", "layer2": {"role": "Secondary", "subnets": ["10.7.0.0/24"]}});
@@ -159,7 +154,7 @@ fn o01_o04_events_that_do_not_matter() {
     world.connect("c", LINKS, selected());
     world.writes.clear();
     world.namespace("plain", json!({"a": "b"}));
-    world.change(NAMESPACE, "plain", &json!({"metadata": {"labels": {"a": "c"}}}));
+    world.change_namespace("plain", &json!({"metadata": {"labels": {"a": "c"}}}));
     world.pod("red/p", "n1");
     world.change(CUDN, "red", &json!({"metadata": {"labels": {"more": "labels"}}}));
     world.change(CNC, "c", &json!({"metadata": {"labels": {"a": "b"}}}));
@@ -317,7 +312,7 @@ fn p07_p08_p11_conflicts() {
 fn p10_transports() {
     let mut world = two_islands();
     world.tenant("plain");
-    world.change(NAMESPACE, "plain", &json!({"metadata": {"labels": {"name": "plain"}}}));
+    world.change_namespace("plain", &json!({"metadata": {"labels": {"name": "plain"}}}));
     let network = json!({"topology": "Layer3", "transport": "NoOverlay", "noOverlay": {"outboundSNAT": "Disabled", "routing": "Managed"},
         "layer3": {"role": "Primary", "subnets": [{"cidr": "10.4.0.0/16", "hostSubnet": 24}]}});
     world.cudn("plain", json!({"matchLabels": {"name": "plain"}}), network);

@@ -52,6 +52,42 @@ fn who_grows_into_others_is_the_newcomer() {
     }
 }
 
+/// The same when a manager ends between two writes, whichever of them is done: connections are written before the network
+/// says what it has grown to.
+#[test]
+fn who_grows_is_the_newcomer_also_after_a_crash() {
+    for unwritten in ["configmaps", "clusternetworkconnects", "network-attachment-definitions"] {
+        for (grower, innocent, cidrs) in
+            [("a", "b", ["10.1.0.0/16", "10.2.0.0/16"]), ("b", "a", ["10.2.0.0/16", "10.1.0.0/16"])]
+        {
+            let mut world = World::new(ipv4(), &["n1"]);
+            world.island("a", "10.1.0.0/16", json!({"road": "x"}));
+            world.island("b", "10.2.0.0/16", json!({"road": "x"}));
+            world.island("c", "10.3.0.0/16", json!({"road": "x"}));
+            world.connect("main", &[("192.168.0.0/16", 24)], json!([cudns(json!({"road": "x"}))]));
+            let grown = cidrs.map(|cidr| json!({"cidr": cidr, "hostSubnet": 24}));
+            world.failing = Some(unwritten.into());
+            world.change(CUDN, grower, &json!({"spec": {"network": {"layer3": {"subnets": grown}}}}));
+            let nad = format!("{grower}/{grower}");
+            let says =
+                |world: &World| world.object(NAD, &nad)["spec"]["config"].to_string().contains(cidrs[1]);
+            assert!(!says(&world), "{unwritten} fail: it is not said yet");
+            world.failing = None;
+            world.restart(|_| {});
+            let blocks = world.blocks("main");
+            let has = |name: &str| {
+                let id = world.annotation(NAD, &format!("{name}/{name}"), "k8s.ovn.org/network-id");
+                blocks[format!("layer3_{id}")].is_object()
+            };
+            assert_eq!(
+                [has(grower), has(innocent), has("c"), says(&world)],
+                [false, true, true, true],
+                "{grower} has grown, {unwritten} failed: {blocks}"
+            );
+        }
+    }
+}
+
 /// An old pod that waits for a taken address keeps no place from a younger one that takes any.
 #[test]
 fn who_waits_for_a_taken_address_is_in_nobodys_way() {
@@ -148,7 +184,7 @@ fn who_is_deselected_gets_no_new_pods() {
         world.cudn("net", by_team, json!({"topology": "Layer3", "layer3": layer3}));
         world.pod("a/first", "n1");
         if deselected {
-            world.change(Kind::IpamClaim, "a", &json!({"metadata": {"labels": {"team": null}}}));
+            world.change_namespace("a", &json!({"metadata": {"labels": {"team": null}}}));
         } else {
             world.delete(NAD, "a/net");
         }
@@ -199,9 +235,28 @@ fn a_namespace_that_is_gone_is_not_written_to() {
     );
     assert!(world.held.iter().any(|request| request.target.kind == NAD), "{:?}", world.held);
     world.objects.remove(&crate::world::target(UDN, "demo/net"));
-    world.delete(Kind::IpamClaim, "demo");
-    let left = world.held.iter().filter(|request| request.target.kind == NAD);
-    assert_eq!(left.count(), 0, "{:?}", world.held);
+    world.delete_namespace("demo");
+    assert_eq!(world.held, [], "nothing waits any more");
+}
+
+/// A network that is going when its namespace goes, by force, is let go all the same: what waits for that is asked for anew.
+#[test]
+fn what_is_going_goes_also_without_its_namespace() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tenant("demo");
+    world.layer2("demo/net", &["10.0.0.0/24"]);
+    let finalizer = "userdefinednetworks demo/net finalizer";
+    world.failing = Some(finalizer.into());
+    world.delete(UDN, "demo/net");
+    assert!(!world.has_nad("demo/net"));
+    assert!(!world.object(UDN, "demo/net").is_null(), "its finalizer could not be taken off");
+    world.failing = None;
+    world.delete_namespace("demo");
+    assert_eq!(world.withdrawn, [finalizer]);
+    assert!(world.object(UDN, "demo/net").is_null());
+    world.tenant("demo");
+    world.restart(|_| {});
+    assert!(!world.has_nad("demo/net"), "the next namespace of that name is another one");
 }
 
 /// A NAD of our plugin that cannot be read but wants to be primary is in the way of a UserDefinedNetwork, which says so.

@@ -102,7 +102,7 @@ fn d010_cluster_networks_that_meet() {
     let mut world = World::new(ipv4(), &["n1"]);
     for name in ["a", "b", "c", "d", "e"] {
         world.tenant(name);
-        world.change(Kind::IpamClaim, name, &json!({"metadata": {"labels": {"name": name}}}));
+        world.change_namespace(name, &json!({"metadata": {"labels": {"name": name}}}));
     }
     let among =
         |names: &[&str]| json!({"matchExpressions": [{"key": "name", "operator": "In", "values": names}]});
@@ -175,13 +175,12 @@ fn d022_d023_d025_d028_selection_changes() {
     world.tenant("c");
     world.cudn("x", json!({"matchLabels": {"env": "prod"}}), layer3("Primary"));
     world.pod("b/pod", "n1");
-    let namespace = Kind::IpamClaim;
-    world.change(namespace, "c", &json!({"metadata": {"labels": {"env": "prod"}}}));
+    world.change_namespace("c", &json!({"metadata": {"labels": {"env": "prod"}}}));
     assert!(world.has_nad("c/x"));
-    world.change(namespace, "c", &json!({"metadata": {"labels": {"env": null}}}));
+    world.change_namespace("c", &json!({"metadata": {"labels": {"env": null}}}));
     assert!(!world.has_nad("c/x"));
     let only_a = json!({"matchLabels": {"only": "a"}});
-    world.change(namespace, "a", &json!({"metadata": {"labels": {"only": "a"}}}));
+    world.change_namespace("a", &json!({"metadata": {"labels": {"only": "a"}}}));
     world.change(CUDN, "x", &json!({"spec": {"namespaceSelector": {"matchLabels": null}}}));
     world.change(CUDN, "x", &json!({"spec": {"namespaceSelector": only_a}}));
     assert!(world.has_nad("a/x") && world.has_nad("b/x"), "a pod uses b/x");
@@ -262,8 +261,7 @@ fn a_namespace_that_goes() {
     world.tenant("b");
     world.cudn("x", json!({}), layer3("Primary"));
     world.pod("b/pod", "n1");
-    world.change(
-        Kind::IpamClaim,
+    world.change_namespace(
         "b",
         &json!({"metadata": {"deletionTimestamp": "1970-01-02T00:00:00Z", "finalizers": ["kubernetes"]}}),
     );

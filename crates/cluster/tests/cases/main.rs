@@ -16,6 +16,7 @@ mod mirror_history;
 mod mirrors;
 mod numbers;
 mod pods;
+mod policies;
 mod replay;
 mod restart;
 mod status;

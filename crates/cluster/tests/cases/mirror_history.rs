@@ -83,7 +83,7 @@ fn play(world: &mut World, happens: &Happens) {
         Happens::Label(namespace, yes) => {
             let label = if *yes { json!("") } else { Value::Null };
             let patch = json!({"metadata": {"labels": {"k8s.ovn.org/primary-user-defined-network": label}}});
-            world.change(Kind::IpamClaim, &format!("t{namespace}"), &patch);
+            world.change_namespace(&format!("t{namespace}"), &patch);
         }
         Happens::MirrorGoes(number) => {
             if let Some(path) = nth_mirror(world, *number) {
@@ -189,7 +189,7 @@ fn mirrors(world: &World) -> BTreeMap<String, Value> {
 
 fn from_scratch(world: &World) -> BTreeMap<String, Value> {
     let mut fresh = World::empty(world.config.clone());
-    fresh.objects = world.objects.clone();
+    (fresh.objects, fresh.namespaces) = (world.objects.clone(), world.namespaces.clone());
     fresh.objects.retain(|_, object| !is_mirror(object));
     fresh.restart(|_| {});
     mirrors(&fresh)

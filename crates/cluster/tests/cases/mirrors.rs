@@ -421,8 +421,7 @@ fn only_namespaces_of_user_defined_networks_have_mirrors() {
     forged["metadata"]["annotations"] = json!({"k8s.ovn.org/source-endpointslice": "web"});
     world.put(forged);
     assert_eq!(mirror_of(&world, "plain/web"), None);
-    world.change(
-        Kind::IpamClaim,
+    world.change_namespace(
         "plain",
         &json!({"metadata": {"labels": {"k8s.ovn.org/primary-user-defined-network": ""}}}),
     );
@@ -431,8 +430,7 @@ fn only_namespaces_of_user_defined_networks_have_mirrors() {
     let endpoints = json!([endpoint(&world, "plain/a"), endpoint(&world, "plain/b")]);
     set_endpoints(&mut world, "plain/web", endpoints);
     assert_eq!(addresses(&world, "plain/web"), texts(&["10.0.0.3"]));
-    world.change(
-        Kind::IpamClaim,
+    world.change_namespace(
         "plain",
         &json!({"metadata": {"labels": {"k8s.ovn.org/primary-user-defined-network": null}}}),
     );
@@ -514,8 +512,7 @@ fn a_creation_that_fails_gives_way() {
         world.writes.iter().filter(|text| text.contains("endpointslices")).cloned().collect();
     world.failing = None;
     world.paused = true;
-    world.change(
-        Kind::IpamClaim,
+    world.change_namespace(
         "demo",
         &json!({"metadata": {"deletionTimestamp": "1970-01-02T00:00:00Z", "finalizers": ["kubernetes"]}}),
     );
@@ -536,7 +533,7 @@ fn a_namespace_that_is_gone_takes_its_writes_with_it() {
     let waiting =
         |world: &World| world.held.iter().map(|request| request.target.to_string()).collect::<Vec<_>>();
     assert_eq!(waiting(&world), ["pods demo/x"], "other has no network yet");
-    world.delete(Kind::IpamClaim, "demo");
+    world.delete_namespace("demo");
     assert_eq!((waiting(&world).len(), &world.withdrawn[..]), (0, &["pods demo/x networks".to_owned()][..]));
 }
 
@@ -615,7 +612,7 @@ fn a_slice_cannot_aim_at_others() {
 #[test]
 fn what_is_connected_is_not_outside() {
     let mut world = tenant();
-    world.change(Kind::IpamClaim, "demo", &json!({"metadata": {"labels": {"road": "x"}}}));
+    world.change_namespace("demo", &json!({"metadata": {"labels": {"road": "x"}}}));
     world.island("victim", "10.50.0.0/16", json!({"road": "x"}));
     world.put(slice("demo/aim", "IPv4", json!([{"addresses": ["10.50.0.3"]}])));
     assert_eq!(
@@ -678,7 +675,7 @@ fn an_endpoint_without_a_reference_is_nobody_elses_pod() {
     let mut world = World::new(ipv4(), &["n1"]);
     for namespace in ["red", "blue"] {
         world.tenant(namespace);
-        world.change(Kind::IpamClaim, namespace, &json!({"metadata": {"labels": {"on": "shared"}}}));
+        world.change_namespace(namespace, &json!({"metadata": {"labels": {"on": "shared"}}}));
     }
     let network = json!({"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.0.0.0/24"]}});
     world.cudn("shared", json!({"matchLabels": {"on": "shared"}}), network);

@@ -197,6 +197,46 @@ fn numbers_rest_until_every_node_has_cleared_them() {
     assert_eq!(id(&world, "t0/net"), 2, "in turn all the same");
 }
 
+/// What one zone cannot let go of holds back itself, and nothing that was freed later.
+#[test]
+fn a_number_that_is_still_in_use_holds_back_itself_alone() {
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    networks(&mut world, 3);
+    for path in ["t0/net", "t1/net", "t2/net"] {
+        world.delete(UDN, path);
+    }
+    epochs(&mut world, "n1", 3);
+    world.report("n2", json!({"epoch": 3, "heldEpochs": [1]}));
+    assert_eq!(rests(&world), (vec![1], vec![]));
+    world.restart(|_| {});
+    assert_eq!(rests(&world), (vec![1], vec![]));
+    world.report("n1", json!({"epoch": 3, "heldEpochs": [3]}));
+    assert_eq!(rests(&world), (vec![1], vec![]), "what has gone everywhere was said to be gone");
+    epochs(&mut world, "n2", 3);
+    assert_eq!(rests(&world), (vec![], vec![]));
+}
+
+/// A node that comes back and still has something of what was freed is not listened to, whatever it has cleared since.
+#[test]
+fn a_node_that_was_away_is_listened_to_when_it_has_cleared_everything() {
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    networks(&mut world, 2);
+    world.delete(UDN, "t0/net");
+    unheard(&mut world, "n2", "Unknown");
+    epochs(&mut world, "n1", 1);
+    world.tick(0);
+    world.tick(600_000);
+    assert_eq!((rests(&world), world.reuse().epoch), ((vec![1], vec!["n2".into()]), Epoch(2)));
+    world.report("n2", json!({"epoch": 2, "heldEpochs": [1]}));
+    assert_eq!(rests(&world), (vec![1], vec!["n2".into()]));
+    world.report("n1", json!({"epoch": 2, "heldEpochs": [2]}));
+    assert_eq!(rests(&world), (vec![1], vec!["n2".into()]), "n1 still listens to it");
+    epochs(&mut world, "n1", 2);
+    assert_eq!(rests(&world), (vec![], vec!["n2".into()]));
+    epochs(&mut world, "n2", 2);
+    assert_eq!(rests(&world), (vec![], vec![]));
+}
+
 fn unheard(world: &mut World, node: &str, status: &str) {
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
     world.change(Kind::Node, node, &ready);

@@ -222,11 +222,8 @@ fn play(world: &mut World, happens: &Happens) {
         }
         Happens::Selected { namespace, yes } => {
             let team = if *yes { json!("x") } else { Value::Null };
-            world.change(
-                Kind::IpamClaim,
-                &format!("t{namespace}"),
-                &json!({"metadata": {"labels": {"team": team}}}),
-            );
+            world
+                .change_namespace(&format!("t{namespace}"), &json!({"metadata": {"labels": {"team": team}}}));
         }
         Happens::Node { node } => {
             let name = format!("n{node}");

@@ -75,13 +75,11 @@ fn e007_e016_transitions_and_foreign_conditions() {
     conditions.push(foreign.clone());
     world.change(CUDN, "x", &json!({"status": {"conditions": conditions}}));
     world.tick(9_000);
-    world.change(
-        Kind::IpamClaim,
+    world.change_namespace(
         "other",
         &json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "plain"}}}),
     );
-    world.change(
-        Kind::IpamClaim,
+    world.change_namespace(
         "plain",
         &json!({"metadata": {"labels": {"kubernetes.io/metadata.name": "plain"}}}),
     );
@@ -266,8 +264,7 @@ fn a_namespace_that_goes_takes_nothing_from_others() {
     let network = json!({"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.50.0.0/16"]}});
     world.cudn("test", json!({}), network);
     world.pod("green/pod", "n1");
-    world.change(
-        Kind::IpamClaim,
+    world.change_namespace(
         "green",
         &json!({"metadata": {"deletionTimestamp": "1970-01-02T00:00:00Z", "finalizers": ["kubernetes"]}}),
     );

@@ -111,7 +111,7 @@ fn a_network_goes_where_its_selector_says() {
     let layer3 = json!({"role": "Primary", "subnets": [{"cidr": "10.50.0.0/16", "hostSubnet": 24}]});
     let by_name = json!({"matchLabels": {"kubernetes.io/metadata.name": "victim2"}});
     world.cudn("secret", by_name, json!({"topology": "Layer3", "layer3": layer3}));
-    world.change(Kind::IpamClaim, "mallory", &json!({"metadata": {"labels": {"name": "victim2"}}}));
+    world.change_namespace("mallory", &json!({"metadata": {"labels": {"name": "victim2"}}}));
     assert!(!world.has_nad("mallory/secret"));
 }
 

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use causeway_alloc::Reuse;
+use causeway_api::crd::policy as crd;
 use causeway_api::intent::ClusterConfig;
 use causeway_cluster::{Config, Features, Input, Manager, Output};
 use causeway_record::recording::{line, messages};
 use causeway_record::{Action, Ended, Kind, Outcome, Request, Target};
-use causeway_record::{Event, Watched};
+use causeway_record::{Event, OfKind, PolicyObject, Watched};
 use causeway_types::{ConnectName, NodeId};
 use serde_json::{Value, json};
 
@@ -16,6 +17,8 @@ pub(crate) struct World {
     pub(crate) config: Config,
     pub(crate) manager: Manager,
     pub(crate) objects: BTreeMap<Target, Value>,
+    /// Namespaces by their names: nobody writes them, so no write names their kind.
+    pub(crate) namespaces: BTreeMap<String, Value>,
     /// Events, as `kind namespace/name reason: message`.
     pub(crate) said: Vec<String>,
     /// Writes, as `kind namespace/name part`.
@@ -84,8 +87,9 @@ fn kind(object: &Value) -> Kind {
         "ZoneReport" => Kind::ZoneReport,
         "ConfigMap" => Kind::ConfigMap,
         "EndpointSlice" => Kind::EndpointSlice,
-        // Namespaces are never written; any kind that is not theirs tells them apart.
-        "Namespace" => Kind::IpamClaim,
+        "ClusterNetworkPolicy" => Kind::ClusterNetworkPolicy,
+        "AdminNetworkPolicy" => Kind::AdminNetworkPolicy,
+        "BaselineAdminNetworkPolicy" => Kind::BaselineAdminNetworkPolicy,
         other => panic!("{other}"),
     }
 }
@@ -114,6 +118,7 @@ impl World {
             config,
             manager,
             objects: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
             said: Vec::new(),
             writes: Vec::new(),
             withdrawn: Vec::new(),
@@ -149,7 +154,36 @@ impl World {
     }
 
     pub(crate) fn namespace(&mut self, name: &str, labels: Value) {
-        self.put(json!({"kind": "Namespace", "metadata": {"name": name, "labels": labels}}));
+        let mut namespace = json!({"kind": "Namespace", "metadata": {"name": name, "labels": labels}});
+        self.stamp(&mut namespace);
+        self.namespaces.insert(name.to_owned(), namespace);
+        self.show_namespace(name);
+    }
+
+    /// Gives a namespace labels, or takes some away.
+    pub(crate) fn label(&mut self, namespace: &str, labels: Value) {
+        self.change_namespace(namespace, &json!({"metadata": {"labels": labels}}));
+    }
+
+    pub(crate) fn change_namespace(&mut self, name: &str, patch: &Value) {
+        merge(self.namespaces.get_mut(name).unwrap(), patch);
+        self.show_namespace(name);
+    }
+
+    pub(crate) fn delete_namespace(&mut self, name: &str) {
+        let namespace = self.namespaces.remove(name).unwrap();
+        self.tell(&namespace, true);
+    }
+
+    fn show_namespace(&mut self, name: &str) {
+        let namespace = self.namespaces[name].clone();
+        self.tell(&namespace, false);
+    }
+
+    /// One event of an object.
+    fn tell(&mut self, object: &Value, deleted: bool) {
+        let outputs = event(object, deleted).map(|input| self.step(input)).unwrap_or_default();
+        self.take(outputs);
     }
 
     /// A namespace whose pods use a primary network of its own.
@@ -195,7 +229,7 @@ impl World {
     /// A primary layer3 ClusterUserDefinedNetwork for the namespace of its name, with labels.
     pub(crate) fn island(&mut self, name: &str, cidr: &str, labels: Value) {
         self.tenant(name);
-        self.change(Kind::IpamClaim, name, &json!({"metadata": {"labels": {"name": name}}}));
+        self.label(name, json!({"name": name}));
         let subnets = json!([{"cidr": cidr, "hostSubnet": 24}]);
         self.put(json!({
             "kind": "ClusterUserDefinedNetwork", "metadata": {"name": name, "labels": labels},
@@ -252,6 +286,14 @@ impl World {
 
     /// Creates an object.
     pub(crate) fn put(&mut self, mut object: Value) {
+        self.stamp(&mut object);
+        let key = key_of(&object);
+        self.objects.insert(key.clone(), object);
+        self.show(&key);
+    }
+
+    /// What the API server adds to a new object.
+    fn stamp(&mut self, object: &mut Value) {
         self.clock += 1;
         let at = format!("1970-01-01T00:{:02}:{:02}Z", self.clock / 60, self.clock % 60);
         let meta = &mut object["metadata"];
@@ -263,9 +305,6 @@ impl World {
         }
         meta["generation"] = 1.into();
         object["apiVersion"] = "any".into();
-        let key = key_of(&object);
-        self.objects.insert(key.clone(), object);
-        self.show(&key);
     }
 
     /// Changes an object.
@@ -294,8 +333,7 @@ impl World {
 
     fn remove(&mut self, key: &Target) {
         if let Some(object) = self.objects.remove(key) {
-            let outputs = event(&object, true).map(|input| self.step(input)).unwrap_or_default();
-            self.take(outputs);
+            self.tell(&object, true);
         }
     }
 
@@ -317,9 +355,8 @@ impl World {
         if deleting && !held {
             return self.remove(key);
         }
-        let input = event(&object.clone(), false);
-        let outputs = input.map(|input| self.step(input)).unwrap_or_default();
-        self.take(outputs);
+        let object = object.clone();
+        self.tell(&object, false);
     }
 
     pub(crate) fn tick(&mut self, now_ms: i64) {
@@ -490,12 +527,17 @@ impl World {
         map["data"]["reuse"].as_str().map(|text| serde_json::from_str(text).unwrap()).unwrap_or_default()
     }
 
+    /// All that a manager is shown when it starts.
+    pub(crate) fn everything(&self) -> impl Iterator<Item = &Value> {
+        self.namespaces.values().chain(self.objects.values())
+    }
+
     /// Another manager takes over, and sees the objects in the given order.
     pub(crate) fn restart(&mut self, order: impl Fn(&mut Vec<Value>)) {
         self.manager = Manager::new(self.config.clone()).unwrap();
         self.writes.clear();
         self.said.clear();
-        let mut objects: Vec<Value> = self.objects.values().cloned().collect();
+        let mut objects: Vec<Value> = self.everything().cloned().collect();
         order(&mut objects);
         let mut outputs = Vec::new();
         outputs.extend(self.step(Input::Tick(99_000_000)));
@@ -567,6 +609,10 @@ fn watched<T: Watched>(object: &Value, deleted: bool) -> Event<T, T::Key> {
     if deleted { Event::Deleted(key) } else { Event::Applied(T::trim(object, key)) }
 }
 
+fn policy<K: PolicyObject>(object: &Value, deleted: bool) -> Input {
+    Input::Policy(K::KIND, watched::<OfKind<K>>(object, deleted).map(|read| read.policy))
+}
+
 pub(crate) fn event(object: &Value, deleted: bool) -> Option<Input> {
     Some(match object["kind"].as_str().unwrap() {
         "Pod" => Input::Pod(watched(object, deleted)),
@@ -578,6 +624,9 @@ pub(crate) fn event(object: &Value, deleted: bool) -> Option<Input> {
         "ClusterNetworkConnect" => Input::ClusterNetworkConnect(watched(object, deleted)),
         "ZoneReport" => Input::ZoneReport(watched(object, deleted)),
         "EndpointSlice" => Input::EndpointSlice(watched(object, deleted)),
+        "ClusterNetworkPolicy" => policy::<crd::ClusterNetworkPolicy>(object, deleted),
+        "AdminNetworkPolicy" => policy::<crd::AdminNetworkPolicy>(object, deleted),
+        "BaselineAdminNetworkPolicy" => policy::<crd::BaselineAdminNetworkPolicy>(object, deleted),
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use causeway_alloc::Epoch;
+use causeway_alloc::{Cleared, Epoch};
 use causeway_types::ConnectNames;
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn p20_a_failed_write_leaks_nothing() {
     connections.set_epoch(Epoch(1));
     connections.delete_network(&b.name);
     assert_eq!(owners(&connections, "c"), [layer3(1)]);
-    connections.expire(Epoch(1));
+    connections.expire(&Cleared::new(Epoch(1), []));
     connections.apply_network(cudn("new", 3, &["10.3.0.0/16"]));
     assert_eq!(connections.block(&name("c"), layer3(3)), block);
 }
@@ -36,9 +36,9 @@ fn f01_v11_a_freed_block_waits_for_all_zones() {
     connections.apply_network(cudn("new", 3, &["10.3.0.0/16"]));
     assert_eq!(owners(&connections, "c"), [layer3(2)]);
     assert_eq!(acceptance(&connections, "c").0, Reason::ConnectSubnetExhausted);
-    assert_eq!(connections.expire(Epoch(6)), Dirty::from([name("c")]));
+    assert_eq!(connections.expire(&Cleared::new(Epoch(6), [])), Dirty::from([name("c")]));
     assert_eq!(owners(&connections, "c"), [layer3(2)]);
-    connections.expire(Epoch(7));
+    connections.expire(&Cleared::new(Epoch(7), []));
     assert_eq!(connections.block(&name("c"), layer3(3)), Some(cidrs(&["192.168.0.0/31"])));
 }
 
@@ -214,7 +214,7 @@ fn apply(world: &mut World, connections: &mut Connections, event: Event) {
                 connections.apply_connect(connect.clone()).unwrap();
             }
         }
-        Event::Expire => drop(connections.expire(Epoch(1))),
+        Event::Expire => drop(connections.expire(&Cleared::new(Epoch(1), []))),
     }
 }
 

@@ -1,0 +1,250 @@
+//! Cluster-scoped network policies: what their authors are told.
+//!
+//! Zones carry policies out; here is only said whether one can be carried out as it is written, and what its author may not have
+//! meant. Owns the conditions. Never changes what a policy means.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_api::conditions::{ACCEPTED, Finding, merge};
+use causeway_api::crd::policy::PolicyStatus;
+use causeway_api::policy::{self, Order, PolicyId, PolicyKind};
+use causeway_record::{
+    Action, Cause, ClusterPolicy, Event, Kind, Namespace, Part, Priority, Regarding, Target,
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::json;
+
+use crate::Manager;
+use crate::trouble::{finding, listed};
+use crate::writes::FIELD_MANAGER;
+
+/// The shortest time between two statuses of one policy.
+const PAUSE_MS: i64 = 1_000;
+/// What names of namespaces begin with that the cluster itself needs.
+const SYSTEM: [&str; 2] = ["kube-", "openshift-"];
+
+/// All cluster-scoped policies.
+#[derive(Debug, Default)]
+pub(crate) struct Policies {
+    all: BTreeMap<PolicyId, State>,
+    /// Those that are asked at the same time.
+    by_order: BTreeMap<Order, BTreeSet<PolicyId>>,
+    /// Those whose status waits for its second to pass.
+    late: BTreeSet<PolicyId>,
+}
+
+#[derive(Debug)]
+struct State {
+    object: ClusterPolicy,
+    /// The status that was asked for last, and whether it is written.
+    sent: Option<(PolicyStatus, bool)>,
+    /// When a status was last asked for.
+    said_at: Option<i64>,
+}
+
+impl State {
+    /// What was said last.
+    fn told(&self) -> &PolicyStatus {
+        self.sent.as_ref().map_or(&self.object.status, |(sent, _)| sent)
+    }
+
+    /// Whom this one came before. What came in one second is told apart by name.
+    fn age(&self) -> (i64, &PolicyId) {
+        (self.object.created, &self.object.id)
+    }
+}
+
+impl Policies {
+    /// Forgets when a policy is asked; the answer is who may be alone now.
+    fn take_order(&mut self, id: &PolicyId) -> BTreeSet<PolicyId> {
+        let Some(order) = self.all.get(id).and_then(order_of) else { return BTreeSet::new() };
+        let Some(same) = self.by_order.get_mut(&order) else { return BTreeSet::new() };
+        same.remove(id);
+        let others = same.clone();
+        if others.is_empty() {
+            self.by_order.remove(&order);
+        }
+        others
+    }
+
+    /// The older ones that are asked at the same time.
+    fn before(&self, state: &State) -> Vec<&PolicyId> {
+        let same = order_of(state).and_then(|order| self.by_order.get(&order));
+        let older = |id: &&PolicyId| self.all.get(*id).is_some_and(|other| other.age() < state.age());
+        same.into_iter().flatten().filter(older).collect()
+    }
+
+    /// Everything of a kind.
+    fn of_kind(&self, kind: PolicyKind) -> Vec<PolicyId> {
+        self.all.keys().filter(|id| id.kind == kind).cloned().collect()
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = PolicyId> {
+        self.all.keys().cloned()
+    }
+}
+
+/// When a policy is asked; nobody else is when the last one is.
+fn order_of(state: &State) -> Option<Order> {
+    let meant = state.object.meant.as_ref().ok()?;
+    Some(meant.order).filter(|order| order.written.is_some())
+}
+
+/// Whether the cluster itself needs what is in the namespace.
+pub(crate) fn is_system(namespace: &Namespace) -> bool {
+    SYSTEM.iter().any(|start| namespace.name.as_str().starts_with(start))
+}
+
+impl Manager {
+    pub(crate) fn policy_event(&mut self, kind: PolicyKind, event: Event<ClusterPolicy, PolicyId>) {
+        match event {
+            Event::Applied(object) => self.policy_applied(object),
+            Event::Deleted(id) => self.policy_deleted(&id),
+            // Without the kind there are no objects of it.
+            Event::Unsynced(broken) if broken.cause == Cause::NotInstalled => {
+                self.policies.of_kind(kind).iter().for_each(|id| self.policy_deleted(id));
+            }
+            Event::Synced | Event::Unsynced(_) => {}
+        }
+    }
+
+    fn policy_applied(&mut self, object: ClusterPolicy) {
+        let id = object.id.clone();
+        self.writes.seen(&target(&id));
+        self.dirty.policies(self.policies.take_order(&id));
+        let before = self.policies.all.remove(&id).filter(|before| before.object.uid == object.uid);
+        let (sent, said_at) = before.map_or((None, None), |before| (before.sent, before.said_at));
+        let sent = sent.filter(|(sent, done)| !*done && *sent != object.status);
+        let state = State { object, sent, said_at };
+        if let Some(order) = order_of(&state) {
+            let same = self.policies.by_order.entry(order).or_default();
+            self.dirty.policies(same.iter().cloned());
+            same.insert(id.clone());
+        }
+        self.policies.all.insert(id.clone(), state);
+        self.dirty.policies([id]);
+    }
+
+    fn policy_deleted(&mut self, id: &PolicyId) {
+        self.dirty.policies(self.policies.take_order(id));
+        self.policies.all.remove(id);
+        self.policies.late.remove(id);
+        self.writes.withdraw(&target(id), Part::Status);
+    }
+
+    /// A namespace that the cluster itself needs has come, gone or changed: whoever selects it says so.
+    pub(crate) fn policies_see_namespace(&mut self, before: Option<&Namespace>, now: Option<&Namespace>) {
+        let changed = before.map(|one| &one.labels) != now.map(|one| &one.labels);
+        if changed && before.into_iter().chain(now).any(is_system) {
+            self.dirty.policies(self.policies.all.keys().cloned());
+        }
+    }
+
+    /// Time passes: statuses that had to wait.
+    pub(crate) fn policies_tick(&mut self) {
+        self.dirty.policies(std::mem::take(&mut self.policies.late));
+    }
+
+    /// Writes the status of a policy if it is not what the policy has.
+    pub(crate) fn settle_policy(&mut self, id: &PolicyId) {
+        let Some(state) = self.policies.all.get(id).filter(|state| !state.object.deleting) else { return };
+        if state.said_at.is_some_and(|at| self.now_ms < at + PAUSE_MS) {
+            self.policies.late.insert(id.clone());
+            return;
+        }
+        let accepted = self.policy_accepted(state);
+        let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
+        let told = &state.told().conditions;
+        let conditions = merge(told, std::slice::from_ref(&accepted), state.object.generation, &now);
+        if conditions == *told {
+            return;
+        }
+        let known = told.iter().find(|one| one.type_ == ACCEPTED).map(|one| one.reason.clone());
+        let regarding = regarding(&state.object);
+        if accepted.status == Some(false) && known.as_deref() != Some(accepted.reason.as_str()) {
+            self.writes.warn(regarding, &accepted.reason, accepted.message);
+        }
+        self.write_policy_status(id, PolicyStatus { conditions });
+    }
+
+    fn write_policy_status(&mut self, id: &PolicyId, wanted: PolicyStatus) {
+        let (api_version, kind) = kind_of(id.kind).api_version_and_kind();
+        // What is applied: our own condition only, so that those of others stay theirs.
+        let own: Vec<_> = wanted.conditions.iter().filter(|one| one.type_ == ACCEPTED).collect();
+        let body = json!({
+            "apiVersion": api_version, "kind": kind, "metadata": {"name": id.name}, "status": {"conditions": own},
+        });
+        let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
+        self.writes.ask(target(id), Part::Status, Priority::Status, action);
+        let now_ms = self.now_ms;
+        if let Some(state) = self.policies.all.get_mut(id) {
+            state.sent = Some((wanted, false));
+            state.said_at = Some(now_ms);
+        }
+    }
+
+    pub(crate) fn policy_status_done(&mut self, target: &Target) {
+        let kind = PolicyKind::ALL.into_iter().find(|kind| kind_of(*kind) == target.kind);
+        let id = kind.map(|kind| PolicyId { kind, name: target.name.clone() });
+        let state = id.and_then(|id| self.policies.all.get_mut(&id));
+        if let Some((_, done)) = state.and_then(|state| state.sent.as_mut()) {
+            *done = true;
+        }
+    }
+
+    /// Whether a policy can be carried out as it is written.
+    fn policy_accepted(&self, state: &State) -> Finding {
+        let meant = match &state.object.meant {
+            Ok(meant) => meant,
+            Err(refusal) => return finding(ACCEPTED, false, refusal.reason(), refusal.to_string()),
+        };
+        if !meant.remarks.is_empty() {
+            let message = format!("Rules fail closed: {}", listed(&meant.remarks, "; "));
+            return finding(ACCEPTED, false, "RuleFailsClosed", message);
+        }
+        let mut words = vec!["The policy is carried out as it is written".to_owned()];
+        words.extend(self.system_words(meant));
+        let older = self.policies.before(state);
+        if older.is_empty() {
+            return finding(ACCEPTED, true, "Accepted", words.join(". "));
+        }
+        let message = format!(
+            "It has the tier and priority of {}: which of them is asked first is not defined, give it a priority of its own",
+            listed(older, ", ")
+        );
+        words.insert(1, message);
+        finding(ACCEPTED, true, "EqualPriority", words.join(". "))
+    }
+
+    /// A warning about namespaces that the cluster itself needs.
+    fn system_words(&self, meant: &policy::ClusterPolicy) -> Option<String> {
+        let selected = |namespace: &&Namespace| {
+            is_system(namespace) && meant.subject.namespaces.selects(&namespace.labels)
+        };
+        let names: Vec<&str> =
+            self.namespaces.iter().filter(selected).map(|namespace| namespace.name.as_str()).collect();
+        (!names.is_empty()).then(|| {
+            let count = names.len();
+            format!("Warning: the subject includes {count} system namespaces: {}", listed(names, ", "))
+        })
+    }
+}
+
+fn kind_of(kind: PolicyKind) -> Kind {
+    match kind {
+        PolicyKind::Cluster => Kind::ClusterNetworkPolicy,
+        PolicyKind::Admin => Kind::AdminNetworkPolicy,
+        PolicyKind::Baseline => Kind::BaselineAdminNetworkPolicy,
+    }
+}
+
+fn target(id: &PolicyId) -> Target {
+    Target { kind: kind_of(id.kind), namespace: None, name: id.name.clone() }
+}
+
+fn regarding(policy: &ClusterPolicy) -> Regarding {
+    let (api_version, kind) = kind_of(policy.id.kind).api_version_and_kind();
+    Regarding { api_version, kind, namespace: None, name: policy.id.name.clone(), uid: policy.uid.clone() }
+}

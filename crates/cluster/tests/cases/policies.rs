@@ -1,0 +1,153 @@
+//! What authors of cluster-scoped policies are told.
+
+use causeway_api::policy::PolicyKind;
+use causeway_cluster::Input;
+use causeway_record::{Broken, Cause, Event, Kind};
+use serde_json::{Value, json};
+
+use crate::world::{World, ipv4};
+
+const CNP: Kind = Kind::ClusterNetworkPolicy;
+const ANP: Kind = Kind::AdminNetworkPolicy;
+const FINE: &str = "True/Accepted The policy is carried out as it is written";
+
+fn spec(tier: &str, priority: i32, team: &str) -> Value {
+    json!({"tier": tier, "priority": priority, "subject": {"namespaces": {"matchLabels": {"team": team}}},
+           "ingress": [{"action": "Deny", "from": [{"namespaces": {}}]}]})
+}
+
+fn policy(world: &mut World, name: &str, spec: Value) {
+    world.put(json!({"kind": "ClusterNetworkPolicy", "metadata": {"name": name}, "spec": spec}));
+}
+
+fn accepted(world: &World, name: &str) -> String {
+    world.condition(CNP, name, "Accepted")
+}
+
+fn world() -> World {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tick(1_000);
+    world.writes.clear();
+    world
+}
+
+#[test]
+fn a_policy_that_is_fine_is_told_once() {
+    let mut world = world();
+    policy(&mut world, "a", spec("Admin", 1, "red"));
+    assert_eq!(
+        world.object(CNP, "a")["status"],
+        json!({"conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted", "observedGeneration": 1,
+            "message": "The policy is carried out as it is written", "lastTransitionTime": "1970-01-01T00:00:01Z"}]})
+    );
+    world.tick(5_000);
+    assert_eq!(world.writes, ["clusternetworkpolicies a status"]);
+    assert_eq!(world.said, Vec::<String>::new());
+    // Rule 7: a restart writes nothing.
+    world.restart(|_| {});
+    assert!(!world.writes.iter().any(|write| write.contains("policies")), "{:?}", world.writes);
+}
+
+/// POL-100, across kinds: the younger one names the other, and is alone again when that one goes or changes.
+#[test]
+fn equal_priorities_are_named_to_the_younger_one() {
+    let mut world = world();
+    policy(&mut world, "old", spec("Admin", 7, "red"));
+    policy(&mut world, "elsewhere", spec("Baseline", 7, "red"));
+    let older = json!({"priority": 7, "subject": {"namespaces": {}}});
+    world.put(json!({"kind": "AdminNetworkPolicy", "metadata": {"name": "young"}, "spec": older}));
+    assert_eq!(
+        world.condition(ANP, "young", "Accepted"),
+        "True/EqualPriority The policy is carried out as it is written. It has the tier and priority of \
+         [ClusterNetworkPolicy old]: which of them is asked first is not defined, give it a priority of its own"
+    );
+    assert_eq!([accepted(&world, "old"), accepted(&world, "elsewhere")], [FINE, FINE]);
+    world.tick(3_000);
+    world.change(CNP, "old", &json!({"spec": {"priority": 8}}));
+    assert_eq!(world.condition(ANP, "young", "Accepted"), FINE);
+    world.tick(5_000);
+    world.change(CNP, "old", &json!({"spec": {"priority": 7}}));
+    assert!(world.condition(ANP, "young", "Accepted").starts_with("True/EqualPriority"));
+    world.tick(7_000);
+    world.delete(CNP, "old");
+    assert_eq!(world.condition(ANP, "young", "Accepted"), FINE);
+}
+
+/// POL-093: what cannot be rendered says why, in the condition and in an event.
+#[test]
+fn what_cannot_be_carried_out_says_why() {
+    let mut world = world();
+    let rule = json!({"action": "Allow", "from": [{"namespaces": {}}]});
+    let many = json!({"priority": 50, "subject": {"namespaces": {}}, "ingress": vec![rule; 26]});
+    world.put(json!({"kind": "AdminNetworkPolicy", "metadata": {"name": "many"}, "spec": many}));
+    assert_eq!(world.condition(ANP, "many", "Accepted"), FINE);
+    world.tick(3_000);
+    world.change(ANP, "many", &json!({"spec": {"priority": 150}}));
+    let why = "26 ingress rules are more than the 25 that there is room for with priority 150; priorities below 100 have room \
+        for 100";
+    assert_eq!(world.condition(ANP, "many", "Accepted"), format!("False/TooManyRules {why}"));
+    assert_eq!(world.said, [format!("AdminNetworkPolicy many TooManyRules: {why}")]);
+    let mut closed = spec("Admin", 3, "red");
+    closed["egress"] = json!([{"action": "Accept", "to": [{"domainNames": ["example.com"]}]}]);
+    policy(&mut world, "closed", closed);
+    assert_eq!(
+        accepted(&world, "closed"),
+        "False/RuleFailsClosed Rules fail closed: [egress[0].to[0]: domain names are not resolved here]"
+    );
+    policy(&mut world, "newer", spec("Middle", 3, "red"));
+    assert!(accepted(&world, "newer").starts_with("False/UnreadableSpec the spec cannot be read"));
+}
+
+/// POL-099.
+#[test]
+fn a_subject_with_system_namespaces_is_warned_about() {
+    let mut world = world();
+    policy(&mut world, "a", spec("Admin", 1, "red"));
+    world.namespace("kube-system", json!({"team": "blue"}));
+    world.namespace("mine", json!({"team": "red"}));
+    world.tick(3_000);
+    assert_eq!(accepted(&world, "a"), FINE);
+    world.label("kube-system", json!({"team": "red"}));
+    assert_eq!(
+        accepted(&world, "a"),
+        format!("{FINE}. Warning: the subject includes 1 system namespaces: [kube-system]")
+    );
+}
+
+#[test]
+fn at_most_one_status_in_a_second() {
+    let mut world = world();
+    policy(&mut world, "a", spec("Admin", 1, "red"));
+    for priority in 2..30 {
+        world.change(
+            CNP,
+            "a",
+            &json!({"spec": {"priority": -priority}, "metadata": {"generation": priority}}),
+        );
+    }
+    assert_eq!(world.writes.len(), 1);
+    world.tick(2_500);
+    assert_eq!(world.writes.len(), 2);
+    assert_eq!(accepted(&world, "a"), "False/InvalidPriority priority -29 is not between 0 and 1000");
+}
+
+/// POL-102: kinds that are not installed hold nothing up, and those that go leave nothing behind.
+#[test]
+fn kinds_that_are_absent_are_no_trouble() {
+    let mut world = world();
+    let broken = |cause| Event::Unsynced(Broken { cause, message: "gone".into() });
+    for kind in PolicyKind::ALL {
+        let outputs = world.step(Input::Policy(kind, broken(Cause::NotInstalled)));
+        assert!(outputs.is_empty());
+    }
+    world.namespace("ns", json!({}));
+    world.pod("ns/a", "n1");
+    assert!(!world.networks("ns/a").is_null());
+    policy(&mut world, "old", spec("Admin", 7, "red"));
+    let admin = json!({"priority": 7, "subject": {"namespaces": {}}});
+    world.put(json!({"kind": "AdminNetworkPolicy", "metadata": {"name": "young"}, "spec": admin}));
+    world.tick(3_000);
+    let outputs = world.step(Input::Policy(PolicyKind::Cluster, broken(Cause::NotInstalled)));
+    world.take(outputs);
+    assert_eq!(world.condition(ANP, "young", "Accepted"), FINE);
+}
