@@ -26,7 +26,9 @@ enum Set {
     Causeway,
     /// Those that other network plugins use too: install them only where they are absent
     Shared,
-    /// Both
+    /// Those of Kubernetes' network policy API: install them only where they are absent
+    Policy,
+    /// All custom resource definitions
     All,
     /// The admission policies with their bindings
     Policies,
@@ -54,6 +56,7 @@ impl Crds {
         let objects = match self.set {
             Set::Causeway => definitions(CrdSet::Causeway)?,
             Set::Shared => definitions(CrdSet::Shared)?,
+            Set::Policy => definitions(CrdSet::Policy)?,
             Set::All => definitions(CrdSet::All)?,
             Set::Policies => policies(&installation),
             Set::Roles => roles(&installation),
@@ -81,7 +84,9 @@ mod tests {
             own.contains("name: userdefinednetworks.k8s.ovn.org") && !own.contains("group: k8s.cni.cncf.io")
         );
         assert!(shared.contains("name: network-attachment-definitions.k8s.cni.cncf.io"));
-        assert_eq!(printed(Set::All, Output::Yaml), own + &shared);
+        let policy = printed(Set::Policy, Output::Yaml);
+        assert!(policy.contains("name: clusternetworkpolicies.policy.networking.k8s.io"));
+        assert_eq!(printed(Set::All, Output::Yaml), own + &shared + &policy);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Members, Pairs, Plan, Planned, Planner, RowKey, Str, path};
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -29,30 +30,42 @@ fn address(base: [u8; 4], offset: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::from(base)) + offset as u32)
 }
 
-/// Formats into memory that is large enough from the beginning.
+thread_local! {
+    /// Where texts are written, so that each is allocated once and in its size.
+    static SCRATCH: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// A text that is put together by `write`.
+fn written(write: impl FnOnce(&mut String)) -> Str {
+    SCRATCH.with_borrow_mut(|text| {
+        text.clear();
+        write(text);
+        Str::from(text.as_str())
+    })
+}
+
+/// Formats once. Arguments must not be texts that are written meanwhile.
 macro_rules! text {
-    ($($arg:tt)*) => {{
-        let mut text = String::with_capacity(64);
-        write!(text, $($arg)*).expect("memory takes text");
-        Str::from(text)
-    }};
+    ($($arg:tt)*) => {
+        written(|text| write!(text, $($arg)*).expect("memory takes text"))
+    };
 }
 
 /// `a.b.c.d` with something behind it; the general formatting of addresses is slow.
 fn ip_text(ip: Ipv4Addr, behind: &str) -> Str {
-    let mut text = String::with_capacity(24);
-    for (i, octet) in ip.octets().into_iter().enumerate() {
-        if i > 0 {
-            text.push('.');
-        }
-        for place in [100, 10, 1] {
-            if octet >= place || place == 1 {
-                text.push((b'0' + octet / place % 10) as char);
+    written(|text| {
+        for (i, octet) in ip.octets().into_iter().enumerate() {
+            if i > 0 {
+                text.push('.');
+            }
+            for place in [100, 10, 1] {
+                if octet >= place || place == 1 {
+                    text.push((b'0' + octet / place % 10) as char);
+                }
             }
         }
-    }
-    text.push_str(behind);
-    text.into()
+        text.push_str(behind);
+    })
 }
 
 fn mac(ip: Ipv4Addr) -> Str {
@@ -188,14 +201,10 @@ impl Connect {
     }
 
     fn policy(&self, n: usize, other: usize) -> Planned {
+        let subnet = ip_text(address([100, 0, 0, 0], 65_536 * other), "/16");
         let policy = nb::LogicalRouterPolicy {
             priority: 9001,
-            r#match: text!(
-                "inport == \"rtos-{}_{}\" && ip4.dst == {}",
-                self.network(n),
-                self.node(0),
-                ip_text(address([100, 0, 0, 0], 65_536 * other), "/16")
-            ),
+            r#match: text!("inport == \"rtos-{}_{}\" && ip4.dst == {subnet}", self.network(n), self.node(0)),
             action: "reroute".into(),
             nexthops: Members::from([ip_text(address([10, 0, 0, 0], 2 * self.slot(n, 0)), "")]),
             external_ids: self.ids("policy"),

@@ -222,6 +222,8 @@ mod tests {
         finder.look(&BTreeSet::new()).kubelet
     }
 
+    /// udn-ovn-cases E08.
+
     #[test]
     fn the_kubelet_is_followed_when_it_starts_anew() {
         let node = Node::new();
@@ -301,6 +303,8 @@ mod tests {
         }
         assert_eq!(found(), [(UID.to_owned(), None)].into());
     }
+
+    /// udn-ovn-cases E07.
 
     #[test]
     fn without_cgroups_of_version_2_users_are_all_there_is() {

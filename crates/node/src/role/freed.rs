@@ -1,9 +1,9 @@
-//! Freed numbers: up to which epoch they are gone from this zone. A number goes to another network only when every zone
+//! Freed numbers: which of them are gone from this zone. A number goes to another network only when every zone
 //! has said so: a node that was cut off must never meet another tenant under an old number.
 
 use std::collections::BTreeSet;
 
-use causeway_alloc::Reuse;
+use causeway_alloc::{Cleared, Reuse};
 use causeway_ovn::Str;
 use causeway_ovsdb_client::ovsdb::Replica;
 use causeway_types::{ConnectName, DatapathKey, NetworkId, NodeName};
@@ -88,8 +88,8 @@ fn has_rows(replica: &Replica, slice: &str) -> bool {
     replica.tables().any(|table| replica.range(table, slice).next().is_some_and(|(path, _)| here(path)))
 }
 
-/// Up to which epoch all listed numbers are gone, where these are still in use.
-pub(super) fn cleared(record: &Reuse, in_use: &InUse) -> i64 {
+/// Which listed numbers are gone, where these are still in use.
+pub(super) fn cleared(record: &Reuse, in_use: &InUse) -> Cleared {
     let networks = record.network_ids.quarantined.iter().filter(|(id, _)| in_use.has_network(**id));
     let keys = record.tunnel_keys.quarantined.iter().filter(|(key, _)| in_use.tunnel_keys.contains(key));
     let places = record.connects.iter().flat_map(|(name, connect)| {
@@ -100,8 +100,7 @@ pub(super) fn cleared(record: &Reuse, in_use: &InUse) -> i64 {
     let heard = record.away.iter().filter(|(node, _)| in_use.tunnels.contains(*node));
     let held =
         networks.chain(keys).map(|(_, epoch)| epoch).chain(places).chain(heard.map(|(_, epoch)| epoch));
-    let first = held.map(|epoch| epoch.0.saturating_sub(1)).min();
-    i64::try_from(first.unwrap_or(record.epoch.0)).unwrap_or(i64::MAX)
+    Cleared::new(record.epoch, held.copied())
 }
 
 #[cfg(test)]
@@ -109,14 +108,21 @@ mod tests {
     use super::*;
     use causeway_alloc::{ConnectRecord, Epoch, IdRecord};
 
+    /// The epochs that hold something that is still in use; all are looked at.
+    fn held(record: &Reuse, in_use: &InUse) -> Vec<u64> {
+        let cleared = cleared(record, in_use);
+        assert_eq!(cleared.upto(), record.epoch);
+        cleared.held().map(|epoch| epoch.0).collect()
+    }
+
     #[test]
-    fn a_number_in_use_holds_its_epoch_back() {
+    fn a_number_in_use_holds_its_epoch_back_and_no_later_one() {
         let ids = IdRecord { cursor: 9, quarantined: [(4, Epoch(2)), (7, Epoch(5))].into() };
         let record = Reuse { epoch: Epoch(6), network_ids: ids, ..Reuse::default() };
         let in_use = |ids: [u32; 2]| InUse { network_ids: ids.into(), ..InUse::default() };
-        assert_eq!(cleared(&record, &in_use([1, 2])), 6);
-        assert_eq!(cleared(&record, &in_use([1, 7])), 4);
-        assert_eq!(cleared(&record, &in_use([4, 7])), 1);
+        assert_eq!(held(&record, &in_use([1, 2])), [0; 0]);
+        assert_eq!(held(&record, &in_use([1, 7])), [5]);
+        assert_eq!(held(&record, &in_use([4, 7])), [2, 5]);
     }
 
     #[test]
@@ -131,10 +137,10 @@ mod tests {
             places: places.iter().map(|(index, slice)| (main.clone(), *index, *slice)).collect(),
             ..InUse::default()
         };
-        assert_eq!(cleared(&record, &in_use(&[1], &[(4, Some(3))])), 6);
-        assert_eq!(cleared(&record, &in_use(&[16_715_780], &[])), 4);
-        assert_eq!(cleared(&record, &in_use(&[16_715_780], &[(3, None)])), 3);
-        assert_eq!(cleared(&record, &in_use(&[], &[(4, Some(2))])), 1);
+        assert_eq!(held(&record, &in_use(&[1], &[(4, Some(3))])), [0; 0]);
+        assert_eq!(held(&record, &in_use(&[16_715_780], &[])), [5]);
+        assert_eq!(held(&record, &in_use(&[16_715_780], &[(3, None)])), [4, 5]);
+        assert_eq!(held(&record, &in_use(&[], &[(4, Some(2))])), [2]);
     }
 
     /// A zone that has not yet cut the tunnel to a node that is away does not confirm it.
@@ -146,8 +152,8 @@ mod tests {
             tunnels: nodes.iter().map(|node| node.parse().unwrap()).collect(),
             ..InUse::default()
         };
-        assert_eq!(cleared(&record, &in_use(&["n2"])), 6);
-        assert_eq!(cleared(&record, &in_use(&["n2", "n3"])), 3);
+        assert_eq!(held(&record, &in_use(&["n2"])), [0; 0]);
+        assert_eq!(held(&record, &in_use(&["n2", "n3"])), [4]);
     }
 
     /// A freed number is confirmed by itself: whatever is held elsewhere, only who may still have it holds it back.
@@ -159,12 +165,12 @@ mod tests {
         let connects = [(main.clone(), places)].into();
         let record = Reuse { epoch: Epoch(6), network_ids: ids, connects, ..Reuse::default() };
         let row_of = |id: u32| DatapathKey::of_network(NetworkId::new(id).unwrap()).get();
-        assert_eq!(cleared(&record, &InUse::default()), 6);
+        assert_eq!(held(&record, &InUse::default()), [0; 0]);
         let undeleted = InUse { tunnel_keys: [row_of(7)].into(), ..InUse::default() };
-        assert_eq!(cleared(&record, &undeleted), 4, "a row that could not be deleted has number 7");
+        assert_eq!(held(&record, &undeleted), [5], "a row that could not be deleted has number 7");
         let other = InUse { uncertain: ["other".parse().unwrap()].into(), ..InUse::default() };
-        assert_eq!(cleared(&record, &other), 6, "another connection's trouble is not its own");
+        assert_eq!(held(&record, &other), [0; 0], "another connection's trouble is not its own");
         let own = InUse { uncertain: [main].into(), ..InUse::default() };
-        assert_eq!(cleared(&record, &own), 3);
+        assert_eq!(held(&record, &own), [4]);
     }
 }

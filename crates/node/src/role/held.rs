@@ -2,6 +2,7 @@
 //! flows no longer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,8 +12,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// A hello of OpenFlow 1.5. Nothing is asked after it, and nothing comes but the answer.
+/// A hello of OpenFlow 1.5. Nothing is asked after it. What comes is the answer, and now and then a question whether somebody is
+/// there: without an answer the switch complains and ends the connection.
 const HELLO: [u8; 8] = [6, 0, 0, 8, 0, 0, 0, 0];
+/// The kinds of messages that count here.
+const ECHO_REQUEST: u8 = 2;
+const ECHO_REPLY: u8 = 3;
 /// A socket that is not there is tried again after so long, then after longer, up to a limit.
 const RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
@@ -61,12 +66,27 @@ async fn hold(socket: PathBuf, told: watch::Sender<u64>) {
     }
 }
 
-/// Returns when the other end goes.
+/// Returns when the other end goes, or says what cannot be read.
 async fn ended(mut stream: UnixStream) {
-    let mut answer = [0; 256];
     if stream.write_all(&HELLO).await.is_ok() {
-        while stream.read(&mut answer).await.is_ok_and(|length| length > 0) {}
+        while answered(&mut stream).await.is_ok() {}
     }
+}
+
+/// Takes one message, and answers it if it asks whether somebody is there.
+async fn answered(stream: &mut UnixStream) -> io::Result<()> {
+    let mut head = [0; HELLO.len()];
+    stream.read_exact(&mut head).await?;
+    let [_, kind, high, low, ..] = head;
+    let length = usize::from(u16::from_be_bytes([high, low]));
+    let short = || io::Error::from(io::ErrorKind::InvalidData);
+    let mut body = vec![0; length.checked_sub(head.len()).ok_or_else(short)?];
+    stream.read_exact(&mut body).await?;
+    if kind == ECHO_REQUEST {
+        head[1] = ECHO_REPLY;
+        stream.write_all(&[head.as_slice(), &body].concat()).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -109,5 +129,23 @@ mod tests {
         }
         held.only(&BTreeSet::new());
         assert!(held.by_socket.is_empty());
+    }
+
+    /// Whoever asks is answered with his own number and words, in parts or not.
+    #[tokio::test]
+    async fn the_switch_hears_that_somebody_is_there() {
+        let (near, mut switch) = UnixStream::pair().unwrap();
+        let task = tokio::spawn(ended(near));
+        let mut heard = [0; 8];
+        switch.read_exact(&mut heard).await.unwrap();
+        // A hello with an element, then a question in two parts.
+        switch.write_all(&[6, 0, 0, 12, 0, 0, 0, 1, 9, 9, 9, 9, 6, 2, 0]).await.unwrap();
+        switch.write_all(&[10, 0, 0, 0, 7, b'h', b'i']).await.unwrap();
+        let mut answer = [0; 10];
+        switch.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, [6, 3, 0, 10, 0, 0, 0, 7, b'h', b'i']);
+        // A length that is none ends the connection.
+        switch.write_all(&[6, 2, 0, 3, 0, 0, 0, 8]).await.unwrap();
+        timeout(Duration::from_secs(10), task).await.unwrap().unwrap();
     }
 }

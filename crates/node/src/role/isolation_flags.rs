@@ -18,6 +18,12 @@ pub(super) struct IsolationFlags {
     /// Namespaces whose host-network pods reach services of every network, for administrators: an ingress controller's
     #[arg(long, env = "CAUSEWAY_ALL_SERVICES_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',')]
     all_services_namespaces: Vec<NamespaceName>,
+    /// Let authors of NetworkPolicies have connections untracked (annotation k8s.ovn.org/acl-stateless)
+    #[arg(long, env = "CAUSEWAY_ENABLE_STATELESS_NETPOL")]
+    pub(super) enable_stateless_netpol: bool,
+    /// Let ICMP through to and from pods that NetworkPolicies isolate
+    #[arg(long, env = "CAUSEWAY_ALLOW_ICMP_NETWORK_POLICY")]
+    pub(super) allow_icmp_network_policy: bool,
 }
 
 fn read_path(text: &str) -> Result<String, String> {

@@ -1,8 +1,10 @@
 //! What reaches the role's task, and the watches that bring it.
 
+use causeway_api::crd::policy;
 use causeway_api::install::FREED_NUMBERS;
 use causeway_record::{
-    Connect, EndpointSlice, Event, FreedNumbers, Nad, Namespace, Node, Outcome, OwnReport, Pod, Service,
+    Connect, EndpointSlice, Event, FreedNumbers, Nad, Namespace, NetworkPolicy, Node, OfKind, Outcome,
+    OwnReport, Pod, PolicyObject, Service,
 };
 use causeway_runtime::watch::{Lists, Selection, Watches};
 use causeway_types::NodeName;
@@ -29,7 +31,13 @@ pub(super) fn start_watches(client: &Client, mut watches: Watches<'_, Message>, 
     watches.everywhere::<Nad>(client, all(), |event| Message::Input(Input::Nad(event)));
     watches.everywhere::<Service>(client, all(), |event| Message::Input(Input::Service(Box::new(event))));
     watches.everywhere::<EndpointSlice>(client, all(), |event| Message::Input(Input::EndpointSlice(event)));
+    watches.everywhere::<NetworkPolicy>(client, all(), |event| {
+        Message::Input(Input::NetworkPolicy(Box::new(event)))
+    });
     watches.everywhere::<Pod>(client, all(), |event| Message::Input(Input::Pod(event)));
+    policies::<policy::ClusterNetworkPolicy>(client, &mut watches);
+    policies::<policy::AdminNetworkPolicy>(client, &mut watches);
+    policies::<policy::BaselineAdminNetworkPolicy>(client, &mut watches);
     if flags.enable_network_connect {
         let optional = Selection { optional: true, ..all() };
         watches
@@ -42,4 +50,13 @@ pub(super) fn start_watches(client: &Client, mut watches: Watches<'_, Message>, 
     let freed = Selection { fields: Some(format!("metadata.name={FREED_NUMBERS}")), ..Selection::default() };
     let api = Api::<ConfigMap>::namespaced(client.clone(), &flags.cluster.namespace);
     watches.of::<FreedNumbers>(api, freed, |event| Message::Input(Input::Freed(Box::new(event))));
+}
+
+/// Cluster-scoped policies of a kind. Their API is another project's: a cluster may do without it.
+fn policies<K: PolicyObject>(client: &Client, watches: &mut Watches<'_, Message>) {
+    let optional = Selection { optional: true, lists: Lists::Streamed, ..Selection::default() };
+    watches.everywhere::<OfKind<K>>(client, optional, |event| {
+        let event = event.map(|read: OfKind<K>| read.policy);
+        Message::Input(Input::ClusterPolicy(K::KIND, Box::new(event)))
+    });
 }

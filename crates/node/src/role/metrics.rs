@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use causeway_ovn::apply::Stats;
+use causeway_zone::Zone;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -26,6 +27,8 @@ pub(super) struct Metrics {
     rows: Family<Labels, Counter>,
     networks: Gauge,
     pods: Gauge,
+    policies: Family<State, Gauge>,
+    peer_sets: Gauge,
     problems: Gauge,
     host_writes: Counter,
     gateway: Family<State, Gauge>,
@@ -45,6 +48,16 @@ impl Metrics {
             metrics.networks.clone(),
         );
         registry.register("causeway_zone_pods", "Pods that the zone keeps", metrics.pods.clone());
+        registry.register(
+            "causeway_zone_policies",
+            "Policies that are known, and those that are about pods of this node",
+            metrics.policies.clone(),
+        );
+        registry.register(
+            "causeway_zone_policy_sets",
+            "Sets of addresses that rules of policies name here",
+            metrics.peer_sets.clone(),
+        );
         registry.register("causeway_zone_failures", "What the zone could not do", metrics.problems.clone());
         registry.register(
             "causeway_host_writes",
@@ -80,6 +93,13 @@ impl Metrics {
         self.networks.set(networks as i64);
         self.pods.set(pods as i64);
         self.problems.set(problems as i64);
+    }
+
+    pub(super) fn policies(&self, zone: &Zone) {
+        let counts = zone.policy_counts();
+        self.policies.get_or_create(&State { state: "known" }).set(counts.known as i64);
+        self.policies.get_or_create(&State { state: "here" }).set(counts.here as i64);
+        self.peer_sets.set(counts.sets as i64);
     }
 
     /// Only the state that is.

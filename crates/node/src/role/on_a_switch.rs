@@ -291,6 +291,8 @@ async fn healed(switch: &Switch, what: &str) {
     println!("{what}: {} ms", began.elapsed().as_millis());
 }
 
+/// udn-ovn-cases F10.
+
 #[test]
 fn flows_that_are_gone_come_back() {
     on_own_node(|| async {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use causeway_alloc::{Cleared, Epoch};
 use causeway_api::conditions::cut;
 use causeway_api::crd::{FailureSubject, MAX_FAILURES, ZoneFailure, ZoneReportSpec};
 use causeway_record::Node;
@@ -31,7 +32,7 @@ pub(super) fn silence(node: &NodeName, who: Component, since: Instant) -> String
 pub(super) fn report(
     zone: &Zone,
     troubles: &[Trouble],
-    epoch: i64,
+    cleared: &Cleared,
     rendered: &Rendered,
     silent: Option<&str>,
 ) -> ZoneReportSpec {
@@ -63,7 +64,9 @@ pub(super) fn report(
     }
     let failure_count = failures.len() as i64;
     let failures = failures.into_values().take(MAX_FAILURES).collect();
-    ZoneReportSpec { epoch, connects: rendered.reports(), failures, failure_count }
+    let number = |epoch: Epoch| i64::try_from(epoch.0).unwrap_or(i64::MAX);
+    let (epoch, held_epochs) = (number(cleared.upto()), cleared.held().map(number).collect());
+    ZoneReportSpec { epoch, held_epochs, connects: rendered.reports(), failures, failure_count }
 }
 
 /// One line for each subject: the first reason stands for all of its slices.
@@ -87,14 +90,16 @@ fn failure(zone: &Zone, subject: &Subject, reason: &str, message: &str) -> ZoneF
         Subject::Connect(connect) => {
             (FailureSubject::ClusterNetworkConnect, connect.to_string(), message.to_owned())
         }
-        Subject::Nad(_) | Subject::Node(_) | Subject::Pod(_) | Subject::Service(_) => of_node(),
+        Subject::Nad(_) | Subject::Node(_) | Subject::Pod(_) | Subject::Service(_) | Subject::Policy(_) => {
+            of_node()
+        }
     };
     ZoneFailure { subject: kind, name, reason: reason.to_owned(), message: cut(&message, LONGEST_MESSAGE) }
 }
 
 /// The object: it goes with its Node. All fields are there, empty or not: what a writer does not state, others may.
 pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
-    let ZoneReportSpec { epoch, connects, failures, failure_count } = spec;
+    let ZoneReportSpec { epoch, held_epochs, connects, failures, failure_count } = spec;
     json!({
         "apiVersion": "k8s.ovn.org/v1",
         "kind": "ZoneReport",
@@ -102,7 +107,13 @@ pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
             "name": node.name,
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}],
         },
-        "spec": {"epoch": epoch, "connects": connects, "failures": failures, "failureCount": failure_count},
+        "spec": {
+            "epoch": epoch,
+            "heldEpochs": held_epochs,
+            "connects": connects,
+            "failures": failures,
+            "failureCount": failure_count,
+        },
     })
 }
 
@@ -129,7 +140,7 @@ mod tests {
                 reason: "DatabaseRefused",
                 message: format!("{slice} no"),
             };
-            let report = report(&zone, &[trouble], 0, &Rendered::default(), None);
+            let report = report(&zone, &[trouble], &Cleared::default(), &Rendered::default(), None);
             let told = report.failures.into_iter().filter(|failure| failure.reason == "DatabaseRefused");
             told.map(|failure| (failure.subject, failure.name)).collect::<Vec<_>>()
         };
@@ -146,7 +157,7 @@ mod tests {
     fn a_silent_component_is_named() {
         let text = silence(&"n1".parse().unwrap(), Component::Controller, Instant::now());
         assert!(text.starts_with("ovn-controller on n1 has not answered since 2"), "{text}");
-        let report = report(&zone(), &[], 0, &Rendered::default(), Some(&text));
+        let report = report(&zone(), &[], &Cleared::default(), &Rendered::default(), Some(&text));
         let line = report.failures.iter().find(|failure| failure.reason == SILENT).unwrap();
         assert_eq!((line.subject, line.name.as_str()), (FailureSubject::Node, "n1"));
     }
@@ -154,10 +165,10 @@ mod tests {
     /// A zone whose node is not known yet: one line for the default network, and no more.
     #[test]
     fn a_report_is_one_line_for_each_subject() {
-        let report = report(&zone(), &[], 7, &Rendered::default(), None);
+        let report = report(&zone(), &[], &Cleared::new(Epoch(7), [Epoch(4)]), &Rendered::default(), None);
         let lines: Vec<(&str, &str)> =
             report.failures.iter().map(|f| (f.name.as_str(), f.reason.as_str())).collect();
         assert_eq!(lines, [("default", "NodeNotReady")]);
-        assert_eq!((report.epoch, report.failure_count), (7, 1));
+        assert_eq!((report.epoch, report.held_epochs, report.failure_count), (7, vec![4], 1));
     }
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use causeway_alloc::Cleared;
 use causeway_api::crd::ZoneReportSpec;
 use causeway_host::Kernel;
 use causeway_ovn::apply::Options;
@@ -146,8 +147,8 @@ struct Task {
     succeeded: bool,
     /// The annotations that were sent last, against what they were sent.
     annotated: Option<serde_json::Value>,
-    /// Up to which epoch freed numbers are gone from here.
-    epoch: i64,
+    /// Which freed numbers are gone from here.
+    cleared: Cleared,
     born: Instant,
     /// When everything had been listed once.
     listed: Instant,
@@ -189,6 +190,8 @@ impl Task {
             ipsec: flags.enable_ipsec,
             default_services: flags.udn_allowed_default_services.clone(),
             all_services: flags.isolation.all_services(),
+            stateless_policies: flags.isolation.enable_stateless_netpol,
+            icmp_through_policies: flags.isolation.allow_icmp_network_policy,
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
         let header = Header::new(causeway_plan::replay::ROLE, &config);
@@ -216,7 +219,7 @@ impl Task {
             reported: None,
             succeeded: false,
             annotated: None,
-            epoch: 0,
+            cleared: Cleared::default(),
             born: Instant::now(),
             listed: Instant::now(),
             looked: Instant::now(),

@@ -289,7 +289,9 @@ impl Told {
     pub fn demand_primary(&self, namespace: &str) {
         let labels = [("k8s.ovn.org/primary-user-defined-network".to_owned(), String::new())].into();
         let name = NamespaceName::new(namespace).unwrap();
-        self.tell(|zone| zone.apply_namespace(&Namespace { name, labels, deleting: false }));
+        self.tell(|zone| {
+            zone.apply_namespace(&Namespace { name, labels, deleting: false, logging: Default::default() })
+        });
     }
 }
 

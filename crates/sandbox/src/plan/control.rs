@@ -87,7 +87,10 @@ fn kubeconfigs(wanted: &Wanted, places: &Places, identities: &[Identity]) -> Vec
 
 /// The processes of the control plane, and what is installed into it.
 pub(super) fn units(wanted: &Wanted, places: &Places) -> Vec<Unit> {
-    let apply = places.apply();
+    let install = Task::Install {
+        apply: places.apply(),
+        definitions: places.kubectl(["get", "customresourcedefinitions", "--output=name"]),
+    };
     vec![
         process("etcd", etcd(places), Probe::Runs).after(["network"]),
         way_into_the_cluster(places).after(["network"]),
@@ -96,8 +99,7 @@ pub(super) fn units(wanted: &Wanted, places: &Places) -> Vec<Unit> {
         process("kube-scheduler", scheduler(places), Probe::Runs).after(["kube-apiserver"]),
         door(wanted, places).after(["network"]),
         first_account(places).after(["kube-controller-manager"]),
-        Unit::new("causeway", "custom resources and roles", Body::Task(Task::Install { apply }))
-            .after(["kube-apiserver"]),
+        Unit::new("causeway", "custom resources and roles", Body::Task(install)).after(["kube-apiserver"]),
     ]
 }
 

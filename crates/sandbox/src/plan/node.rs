@@ -122,6 +122,8 @@ fn kubelet(wanted: &Wanted, site: &Site<'_>, places: &Places) -> Unit {
         files: vec![
             File { path: config, content: kubelet_config(wanted, site, places) },
             File { path: names(site, places), content: names_content(wanted) },
+            // The kubelet takes no note of hidden files; this one makes the folder.
+            File { path: static_pods(site, places).join(".here"), content: String::new() },
         ],
         probe: Probe::Runs,
     };
@@ -129,6 +131,11 @@ fn kubelet(wanted: &Wanted, site: &Site<'_>, places: &Places) -> Unit {
     site.unit("kubelet", "Ready", Body::Process(process))
         .after(before)
         .after(["kube-apiserver", "certificates"])
+}
+
+/// Manifests in this folder are pods of the kubelet's own.
+fn static_pods(site: &Site<'_>, places: &Places) -> PathBuf {
+    places.folder.path("nodes").join(site.name).join("static")
 }
 
 /// Where the node itself, and pods that do not ask the cluster, ask for names.
@@ -152,6 +159,7 @@ fn kubelet_config(wanted: &Wanted, site: &Site<'_>, places: &Places) -> String {
         "enforceNodeAllocatable": [],
         "containerRuntimeEndpoint": format!("unix://{}", socket(site.name, places).display()),
         "podLogsDir": folder.join("logs"),
+        "staticPodPath": static_pods(site, places),
         "volumePluginDir": folder.join("plugins"),
         "resolvConf": names(site, places),
         "clusterDNS": dns::resolvers(wanted),

@@ -106,6 +106,8 @@ pub enum Task {
     Install {
         /// kubectl, ready to read manifests.
         apply: Command,
+        /// kubectl, which prints the names of the definitions that are there.
+        definitions: Command,
     },
     /// These commands succeeded, one after the other.
     Run(Vec<Command>),

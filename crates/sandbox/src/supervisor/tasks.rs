@@ -15,7 +15,7 @@ use causeway_api::print;
 use causeway_api::schema::{CrdSet, definitions};
 use causeway_host::delete_namespace;
 use nix::mount::{MntFlags, umount2};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
@@ -36,7 +36,7 @@ pub(super) fn perform(task: &Task, folder: &Folder) -> Result<()> {
             files.iter().try_for_each(|(path, schema)| make_database(path, schema, tool))
         }
         Task::Run(commands) => commands.iter().try_for_each(|command| run(command).map(drop)),
-        Task::Install { apply } => install(apply),
+        Task::Install { apply, definitions } => install(apply, definitions),
         Task::Chassis { socket, others } => chassis::ensure(socket, others),
         Task::Off { node, cgroup, folder: volatile } => switch_off(node, cgroup, volatile, folder),
     }
@@ -76,19 +76,30 @@ fn make_database(path: &Path, schema: &Path, tool: &Path) -> Result<()> {
     fs::rename(&fresh, path).map_err(Error::file(path))
 }
 
-fn install(apply: &Command) -> Result<()> {
+fn install(apply: &Command, present: &Command) -> Result<()> {
     let installation = Installation::default();
     let unprintable =
         |e: &dyn std::fmt::Display| Error::Request(format!("cannot print our own manifests: {e}"));
     let mut objects = vec![json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": installation.namespace},
     })];
-    objects.extend(definitions(CrdSet::All).map_err(|e| unprintable(&e))?);
+    objects.extend(definitions(CrdSet::Causeway).map_err(|e| unprintable(&e))?);
+    let others = [CrdSet::Shared, CrdSet::Policy].map(definitions).into_iter();
+    let others = others.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| unprintable(&e))?.concat();
+    objects.extend(absent(others, &run(present)?));
     objects.extend(roles(&installation));
     objects.extend(policies(&installation));
     objects.extend(images::objects());
     let text = print::json(&objects).map_err(|e| unprintable(&e))?;
     run(&apply.clone().input(text)).map(drop)
+}
+
+/// Those definitions that are not there. They belong to other projects: one that is there stays as it is.
+fn absent(definitions: Vec<Value>, present: &str) -> impl Iterator<Item = Value> {
+    definitions.into_iter().filter(move |definition| {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        !present.lines().any(|line| line.split_once('/').is_some_and(|(_, there)| there == name))
+    })
 }
 
 /// As if the plug was pulled: processes first, then what they held. The disk stays.
@@ -118,5 +129,18 @@ fn unmount_below(folder: &Path) {
     for place in places.iter().rev() {
         // One that is busy would be found by removing the folder.
         let _busy = umount2(place, MntFlags::MNT_DETACH);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_of_others_are_installed_only_where_they_are_absent() {
+        let named = |name: &str| json!({"metadata": {"name": name}});
+        let all = vec![named("as.example"), named("bas.example")];
+        let there = "customresourcedefinition.apiextensions.k8s.io/bas.example\n";
+        assert_eq!(absent(all, there).collect::<Vec<_>>(), [named("as.example")]);
     }
 }

@@ -50,7 +50,7 @@ impl Task {
     fn look_for_freed(&mut self) {
         let settled = self.northbound.is_settled() && self.southbound.is_settled();
         let Some(record) = self.state.freed.as_ref().filter(|_| settled) else { return };
-        if i64::try_from(record.epoch.0).is_ok_and(|epoch| epoch <= self.epoch) {
+        if record.epoch <= self.cleared.whole() {
             return;
         }
         let mut in_use = InUse::of(&self.state.zone);
@@ -58,7 +58,7 @@ impl Task {
         in_use.add_tunnels(self.southbound.replica(), record);
         let nb = causeway_plan::northbound(&self.state.zone);
         in_use.add_troubled(self.northbound.replica(), &Trouble::of(&nb, self.northbound.engine()));
-        self.epoch = freed::cleared(record, &in_use);
+        self.cleared = freed::cleared(record, &in_use);
     }
 
     fn look_for_rendered(&mut self) {
@@ -116,7 +116,7 @@ impl Task {
         }
         let troubles = self.troubles();
         let silent = self.silent.as_deref();
-        let spec = report::report(&self.state.zone, &troubles, self.epoch, &self.rendered, silent);
+        let spec = report::report(&self.state.zone, &troubles, &self.cleared, &self.rendered, silent);
         if self.reported.as_ref() == Some(&spec) {
             return;
         }
@@ -140,6 +140,7 @@ impl Task {
         let zone = &self.state.zone;
         let failures = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
         self.metrics.zone(zone.rendered().count(), zone.pod_count(), zone.problems().len() + failures);
+        self.metrics.policies(zone);
         self.metrics.host(self.host.writes());
         self.metrics.gateway(self.outside.word());
     }
