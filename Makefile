@@ -25,24 +25,28 @@ programs: ## everything that a sandbox needs, and Causeway itself
 	$(call step,programs) cargo build $(quiet) --package causeway --package causeway-cni
 
 test: setup lint doc ## everything that must hold before a change goes in, whole clusters included
+	$(call step,set-up) scripts/setup e2e
 	$(call step,tests) cargo test $(quiet) --workspace
 	$(call step,end to end) $(clusters) --test 'e2e_*' -- --test-threads=1
 
 e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (15 minutes)
+	$(call step,set-up) scripts/setup e2e
 	$(call step,programs) cargo test $(quiet) --workspace --no-run
 	$(call step,end to end) $(clusters) --test 'e2e_*' --test 'slow_*' -- --test-threads=1
 
 # The same packages as for all other tests, so that nothing is built twice.
 clusters = cargo test $(quiet) --workspace --features causeway-tests/e2e
 
-conformance: programs ## Kubernetes' own tests of networks against a sandbox; FOCUS=<regular expression> for some of them
-	$(call step,set-up) scripts/setup e2e
-	$(call step,conformance) cargo run --quiet --package causeway-tests --bin conformance -- $(if $(FOCUS),'$(FOCUS)')
+conformance: programs ## tests that others wrote against a sandbox; JUDGE=e2e, netpol, cyclonus, cnp, anp; NETWORK=default, one, three; FOCUS=<some of them>
+	$(call step,set-up) scripts/setup $(if $(filter cyclonus cnp anp,$(JUDGE)),judges,e2e)
+	$(call step,conformance) cargo run --quiet --package causeway-tests --bin conformance -- \
+	  $(if $(JUDGE),--judge=$(JUDGE)) $(if $(NETWORK),--network=$(NETWORK)) $(if $(FOCUS),'$(FOCUS)')
 
 bench: setup ## print the benchmark tables, write target/bench.json
 	$(call step,benchmarks) cargo xtask bench
 	$(call step,memory of the roles) cargo build $(quiet) --release --package causeway --package causeway-cni --package causeway-tests
 	@target/release/memory
+	$(call step,flows and throughput of the gateway) target/release/gateway
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (60)
 	$(call step,fuzzing) scripts/fuzz

@@ -4,7 +4,7 @@
 
 image_suite=trixie
 # Raise the last number when the content of an image changes: it names the folder.
-image_folder=$cache/image-$image_suite-$machine-2
+image_folder=$cache/image-$image_suite-$machine-3
 image_packages=(bash coreutils curl dash grep hostname iproute2 iputils-ping libc-bin netcat-openbsd procps sed tcpdump)
 # What Kubernetes' own tests ask for beside that is large, so it is an archive of its own.
 e2e_image_folder=$cache/image-e2e-$image_suite-$machine-2
@@ -39,13 +39,13 @@ make_image() {
     cp -L "$programs/coredns" "$1/dns/coredns"
     tools=$(image_layer "$archive" "$1/root")
     dns=$(image_layer "$archive" "$1/dns")
-    # The tools with a server as their default, the one that holds a pod's namespaces, the two names that Kubernetes' own
-    # tests ask for, and DNS with nothing else in it.
+    # The tools with a server as their default, the one that holds a pod's namespaces, the names that Kubernetes' own tests and
+    # other judges ask for, and DNS with nothing else in it.
     image_add "$archive" "$tools" tools '"Cmd":["/agnhost","netexec","--http-port=8080","--udp-port=8081"]' \
         localhost/causeway-tools:latest localhost/causeway-tools:1
     image_add "$archive" "$tools" pause '"Entrypoint":["/usr/bin/sleep"],"Cmd":["infinity"]' \
         localhost/causeway-pause:1 registry.k8s.io/pause:3.10.2
-    image_add "$archive" "$tools" agnhost "$image_agnhost" registry.k8s.io/e2e-test-images/agnhost:2.63.0
+    image_add "$archive" "$tools" agnhost "$image_agnhost" registry.k8s.io/e2e-test-images/agnhost:{2.63.0,2.45,2.43}
     image_add "$archive" "$dns" dns '"Entrypoint":["/coredns"]' localhost/causeway-dns:1
     image_archive "$archive" >"$1/fresh/causeway-tools.tar"
     mv "$1/packages" "$1/fresh/"

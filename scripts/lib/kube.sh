@@ -7,6 +7,9 @@ kube_sources=$here/programs/kube
 containerd_sources=$here/programs/containerd
 cni_sources=$here/programs/cni
 coredns_sources=$here/programs/coredns
+cyclonus_sources=$here/programs/cyclonus
+cyclonus_module=github.com/mattfenwick/cyclonus
+policy_module=sigs.k8s.io/network-policy-api
 coredns_main=1 # raise it when programs/coredns/main.go changes: it is part of the folder's name
 go_debian=1.26 # the release that Debian packages, unpacked where the machine has none new enough
 kube_minimum=1.33
@@ -44,6 +47,17 @@ setup_e2e() {
     provide "$(unit e2e.test "$(locked "$kube_sources" k8s.io/kubernetes)")" build_e2e e2e.test
     provide "$(unit ginkgo "$(locked "$kube_sources" $ginkgo_module)")" build_ginkgo ginkgo
     setup_e2e_image
+}
+
+# Tests of network policies that others wrote: truth tables, and the policy API's own for its newer and its older kinds.
+setup_judges() {
+    local name
+    part=judges
+    ! given cyclonus cnp.test anp.test || return 0
+    provide "$(unit cyclonus "$(locked "$cyclonus_sources" $cyclonus_module)")" build_cyclonus cyclonus
+    for name in cnp anp; do
+        provide "$(unit $name.test "$(locked "$here/programs/$name" $policy_module)")" build_policy_tests $name.test
+    done
 }
 
 unit() { printf '%s/%s-%s-%s' "$cache" "$1" "$2" "$machine"; }
@@ -151,11 +165,23 @@ build_e2e() {
     local version
     version=$(locked "$kube_sources" k8s.io/kubernetes)
     say "building Kubernetes' own tests $version from the Go module proxy (about 4 minutes on two cores)"
-    with_go "$kube_sources" test -c -ldflags "$(kubernetes_stamp "$version")" -o "$1/fresh/e2e.test" k8s.io/kubernetes/test/e2e
+    with_go "$kube_sources" test -c -vet=off -ldflags "$(kubernetes_stamp "$version")" -o "$1/fresh/e2e.test" k8s.io/kubernetes/test/e2e
 }
 
 # Runs specs of e2e.test in several processes at once.
 build_ginkgo() { go_build "$kube_sources" -ldflags '-s -w' -o "$1/fresh/ginkgo" $ginkgo_module/ginkgo; }
+
+build_cyclonus() {
+    say "building cyclonus $(locked "$cyclonus_sources" $cyclonus_module) from the Go module proxy (about 2 minutes on two cores)"
+    go_build "$cyclonus_sources" -ldflags '-s -w' -o "$1/fresh/cyclonus" $cyclonus_module/cmd/cyclonus
+}
+
+# build_policy_tests WORK PROGRAM: the folder with the version is called like the program.
+build_policy_tests() {
+    local sources=$here/programs/${2%.test}
+    say "building the tests of the network policy API $(locked "$sources" $policy_module) from the Go module proxy (about 2 minutes)"
+    with_go "$sources" test -c -ldflags '-s -w' -o "$1/fresh/$2" $policy_module/conformance
+}
 
 # Without this the programs call themselves v0.0.0-master, and clients refuse them.
 kubernetes_stamp() {

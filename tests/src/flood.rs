@@ -1,17 +1,15 @@
 //! Packets that a pod sends in great numbers, made by hand and sent from inside its namespace.
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 use causeway_host::in_namespace;
-use causeway_sandbox::harness::Sandbox;
 use nix::sys::socket::sockopt::BindToDevice;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, sendto, setsockopt, socket,
@@ -142,17 +140,6 @@ impl Drop for Running {
         // What went wrong in it is seen in what was sent.
         let _panicked = self.thread.take().map(JoinHandle::join);
     }
-}
-
-/// The namespace of a pod, as the machine sees it.
-///
-/// # Panics
-/// When no process is in it.
-pub fn namespace(sandbox: &Sandbox, pod: &str) -> PathBuf {
-    let wanted = sandbox.pod(pod).exec(&["readlink", "/proc/self/ns/net"]).unwrap();
-    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("ns/net")));
-    let is_it = |path: &PathBuf| fs::read_link(path).is_ok_and(|link| link.to_str() == Some(wanted.trim()));
-    all.into_iter().find(is_it).unwrap_or_else(|| panic!("no process in {wanted} of {pod}"))
 }
 
 /// Sends so many packets a second from a pod's device, until the answer goes.

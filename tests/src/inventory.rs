@@ -4,7 +4,7 @@ use causeway_sandbox::harness::Sandbox;
 use std::collections::BTreeSet;
 
 /// Tables of the northbound database with the column that tells a row.
-const NORTHBOUND: [(&str, &str); 15] = [
+const NORTHBOUND: [(&str, &str); 16] = [
     ("Logical_Switch", "name"),
     ("Logical_Switch_Port", "name"),
     ("Logical_Router", "name"),
@@ -15,6 +15,7 @@ const NORTHBOUND: [(&str, &str); 15] = [
     ("ACL", "external_ids"),
     ("Port_Group", "external_ids"),
     ("Address_Set", "external_ids"),
+    ("Load_Balancer", "name"),
     ("Load_Balancer_Group", "name"),
     ("Gateway_Chassis", "name"),
     ("Static_MAC_Binding", "logical_port"),
@@ -43,6 +44,28 @@ pub fn inventory(sandbox: &Sandbox, nodes: &[&str]) -> BTreeSet<String> {
                 listed(sandbox.exec(node, &["ip", family, "route", "show", "table", "all", "proto", "85"]));
             all.extend(routes.map(|route| format!("{node} route {route}")));
         }
+    }
+    all
+}
+
+/// What a node's way out is made of: flows of its bridge, rules and elements of its firewall, neighbours, addresses, settings.
+///
+/// # Panics
+/// When something cannot be listed.
+pub fn way_out(sandbox: &Sandbox, node: &str) -> BTreeSet<String> {
+    let lists: [(&str, &[&str]); 4] = [
+        ("flow", &["ovs-ofctl", "-OOpenFlow15", "--no-stats", "--no-names", "dump-flows", "br-ex"]),
+        ("firewall", &["nft", "list", "ruleset"]),
+        ("neighbour", &["ip", "neighbour", "show", "nud", "permanent"]),
+        ("address", &["ip", "-brief", "address"]),
+    ];
+    let mut all = BTreeSet::new();
+    for (what, words) in lists {
+        all.extend(listed(sandbox.exec(node, words)).map(|line| format!("{node} {what} {}", line.trim())));
+    }
+    for device in ["br-ex", "ovn-k8s-mp0"] {
+        let file = format!("/proc/sys/net/ipv4/conf/{device}/route_localnet");
+        all.extend(listed(sandbox.exec(node, &["cat", &file])).map(|value| format!("{node} {file} {value}")));
     }
     all
 }

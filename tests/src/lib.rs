@@ -1,14 +1,19 @@
 //! What the end-to-end tests share. Each file in `tests/` is a program with a sandbox of its own.
 
+pub mod ask;
 mod flood;
 mod inventory;
+pub mod judge;
 pub mod outside;
 mod roads;
+pub mod talk;
 mod traffic;
 
-pub use flood::{Flood, Running, flood, namespace};
-pub use inventory::{inventory, transactions, zone};
+pub use flood::{Flood, Running, flood};
+pub use inventory::{inventory, transactions, way_out, zone};
+pub use outside::wait_outside;
 pub use roads::{joined, network, nothing_wrong, road, wait_roads};
+pub use talk::namespace;
 pub use traffic::{condition, kill_and_wait, lost_during, wait_reach};
 
 use causeway_sandbox::harness::Sandbox;

@@ -4,6 +4,9 @@
 use causeway_sandbox::Result;
 use causeway_sandbox::harness::Sandbox;
 
+use crate::ask::{Ask, asked_from_pods, url};
+use crate::nothing_wrong;
+
 /// Addresses of the hosts outside of the cluster, IPv4 first.
 pub const OUTSIDE: [&str; 2] = ["172.30.0.2", "fd00:172:30::2"];
 /// Addresses of the host that is reached by way of a small MTU.
@@ -41,4 +44,18 @@ pub fn neighbour(sandbox: &Sandbox, host: &str, address: &str) -> Option<String>
     let words = ["ip", "neigh", "show", address];
     let line = sandbox.exec(host, &words).unwrap();
     line.split_once("lladdr ").and_then(|(_, rest)| rest.split(' ').next()).map(str::to_owned)
+}
+
+/// Waits until pods reach the host outside in both families.
+///
+/// # Panics
+/// When they never do.
+pub fn wait_outside(sandbox: &Sandbox, pods: &[&str]) {
+    let asks: Vec<Ask> = OUTSIDE.iter().map(|to| Ask::http(&url(to, 8080, "/hostname"), to)).collect();
+    let reached = || {
+        let said = asked_from_pods(sandbox, pods, &asks)?;
+        let missing = said.into_iter().filter(|(_, said)| said.len() < asks.len());
+        nothing_wrong(&missing.map(|(pod, said)| format!("{pod}: {said:?}")).collect::<Vec<_>>(), "")
+    };
+    sandbox.wait_for("pods to reach outside", reached).unwrap();
 }

@@ -1,0 +1,68 @@
+//! Cyclonus: it makes policies, asks every pod whom it reaches, and compares that with what the policies mean.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use causeway_sandbox::Programs;
+use causeway_sandbox::harness::Sandbox;
+
+use super::{Folder, Judge, Lists, Outcome, outside};
+
+/// With a focus, only cases with one of these tags run: `deny-all,ip-block-no-except`.
+pub(super) fn run(sandbox: &Sandbox, folder: &Folder, focus: Option<&str>) -> Result<Vec<Outcome>> {
+    let mut command = outside(sandbox, &Programs::find().program("cyclonus"))?;
+    command.args(["generate", "--server-protocol=TCP,UDP", "--ignore-loopback"]);
+    // Pods are asked by the addresses of their services, which every network has.
+    command.arg("--destination-type=service-ip");
+    command.args([
+        "--perturbation-wait-seconds=3",
+        "--job-timeout-seconds=2",
+        "--pod-creation-timeout-seconds=240",
+    ]);
+    command.arg(format!("--exclude={}", Lists::of(Judge::Cyclonus).excluded().collect::<Vec<_>>().join(",")));
+    if let Some(tags) = focus {
+        command.arg(format!("--include={tags}"));
+    }
+    let outcomes = outcomes(&folder.run(&mut command)?);
+    ensure!(!outcomes.is_empty(), "cyclonus ran no case: see {}", folder.path("log").display());
+    Ok(outcomes)
+}
+
+/// A case begins with its name, has a line of counts for each step, and ends; one that does not end has failed.
+fn outcomes(said: &str) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for line in said.lines() {
+        if let Some(name) = line.strip_prefix("evaluating test case: ") {
+            let count = seen.entry(name.to_owned()).and_modify(|count| *count += 1).or_insert(1);
+            // Names are not unique, but their order is always the same.
+            let name = if *count > 1 { format!("{name} ({count})") } else { name.to_owned() };
+            outcomes.push(Outcome { name, state: "passed".into(), seconds: 0.0, message: String::new() });
+        }
+        let wrong = line.strip_prefix("Discrepancy found:");
+        if let (Some(counts), Some(last)) = (wrong, outcomes.last_mut()) {
+            last.state = "failed".into();
+            last.message = counts.to_owned();
+        }
+    }
+    outcomes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_wrong_answers_make_a_failure() {
+        let said = "starting test case #1\nevaluating test case: deny\n0 wrong, 9 ignored, 72 correct\n\
+            evaluating test case: deny\nDiscrepancy found:24 wrong, 9 ignored, 48 correct\nfinished policy #2\n";
+        let found: Vec<(String, String, String)> =
+            outcomes(said).into_iter().map(|one| (one.name, one.state, one.message)).collect();
+        let row =
+            |name: &str, state: &str, message: &str| (name.to_owned(), state.to_owned(), message.to_owned());
+        assert_eq!(
+            found,
+            [row("deny", "passed", ""), row("deny (2)", "failed", "24 wrong, 9 ignored, 48 correct")]
+        );
+    }
+}

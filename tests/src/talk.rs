@@ -1,0 +1,152 @@
+//! Many connections, and much data, between namespaces of a sandbox: where it has a namespace it need not have a program.
+#![allow(clippy::unwrap_used)]
+
+use causeway_host::in_namespace;
+use causeway_sandbox::harness::Sandbox;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
+};
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A connection that hears nothing for so long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A thread for each connection, with little to do.
+const STACK: usize = 128 << 10;
+
+/// The namespace of a pod, as the machine sees it.
+///
+/// # Panics
+/// When no process is in it.
+pub fn namespace(sandbox: &Sandbox, pod: &str) -> PathBuf {
+    with_process(&sandbox.pod(pod).exec(&["readlink", "/proc/self/ns/net"]).unwrap())
+}
+
+/// The namespace of a node, or of a host outside.
+///
+/// # Panics
+/// When no process is in it.
+pub fn namespace_of_host(sandbox: &Sandbox, host: &str) -> PathBuf {
+    with_process(&sandbox.exec(host, &["readlink", "/proc/self/ns/net"]).unwrap())
+}
+
+fn with_process(wanted: &str) -> PathBuf {
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("ns/net")));
+    let is_it = |path: &PathBuf| fs::read_link(path).is_ok_and(|link| link.to_str() == Some(wanted.trim()));
+    all.into_iter().find(is_it).unwrap_or_else(|| panic!("no process in {wanted}"))
+}
+
+/// Listens in a namespace, and hands connections on for as long as the program runs.
+fn listen(namespace: &Path, port: u16, each: impl Fn(TcpStream) + Send + 'static) {
+    let (told, ready) = channel();
+    let namespace = namespace.to_owned();
+    thread::spawn(move || {
+        let served = in_namespace(&namespace, move || {
+            let listener = TcpListener::bind(("::", port)).unwrap();
+            told.send(()).unwrap();
+            listener.incoming().flatten().for_each(each);
+            Ok(())
+        });
+        served.unwrap();
+    });
+    ready.recv_timeout(PATIENCE).unwrap();
+}
+
+/// A server that says each line back with the source that it sees.
+///
+/// # Panics
+/// When nobody can listen there.
+pub fn serve(namespace: &Path, port: u16) {
+    listen(namespace, port, |stream| {
+        // A client that goes is no trouble of the server's.
+        thread::Builder::new().stack_size(STACK).spawn(move || drop(answer(&stream))).unwrap();
+    });
+}
+
+fn answer(mut stream: &TcpStream) -> io::Result<()> {
+    let peer = stream.peer_addr()?;
+    let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 0 {
+        stream.write_all(format!("{}\t{peer}\n", line.trim_end()).as_bytes())?;
+        line.clear();
+    }
+    Ok(())
+}
+
+/// Connects to a server once from each of these ports, so many at once, and gives what each heard. All connections of a part are open
+/// before the first one speaks.
+///
+/// # Panics
+/// When a connection fails.
+pub fn ask(namespace: &Path, server: SocketAddrV4, name: &str, ports: &[u16], at_once: usize) -> Vec<String> {
+    let mut heard = Vec::new();
+    let asked = in_namespace(namespace, || {
+        for some in ports.chunks(at_once) {
+            let open: Vec<(u16, TcpStream)> =
+                some.iter().map(|port| (*port, from(*port, server).unwrap())).collect();
+            for (port, mut stream) in open.iter().map(|(port, stream)| (port, stream)) {
+                stream.write_all(format!("{name} {port}\n").as_bytes()).unwrap();
+            }
+            for (port, stream) in &open {
+                let mut line = String::new();
+                BufReader::new(stream).read_line(&mut line).unwrap_or_else(|e| panic!("{name} {port}: {e}"));
+                heard.push(line.trim_end().to_owned());
+            }
+        }
+        Ok(())
+    });
+    asked.unwrap();
+    heard
+}
+
+/// A connection from a port of one's own.
+fn from(port: u16, server: SocketAddrV4) -> nix::Result<TcpStream> {
+    let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrIn::new(0, 0, 0, 0, port))?;
+    connect(socket.as_raw_fd(), &SockaddrIn::from(server))?;
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).map_err(|_| nix::Error::EINVAL)?;
+    Ok(stream)
+}
+
+/// A server that reads whatever comes, and says of each connection how many bytes it brought and in how many seconds.
+///
+/// # Panics
+/// When nobody can listen there.
+pub fn sink(namespace: &Path, port: u16) -> Receiver<(u64, f64)> {
+    let (told, results) = channel();
+    listen(namespace, port, move |mut stream| {
+        let (began, mut bytes, mut buffer) = (Instant::now(), 0, vec![0; 1 << 20]);
+        while let Ok(length @ 1..) = stream.read(&mut buffer) {
+            bytes += length as u64;
+        }
+        // Nobody may be left who wants to know.
+        let _unheard = told.send((bytes, began.elapsed().as_secs_f64()));
+    });
+    results
+}
+
+/// Sends as much as it can to a server, for so long.
+///
+/// # Panics
+/// When the connection fails.
+pub fn pour(namespace: &Path, server: SocketAddr, how_long: Duration) {
+    let poured = in_namespace(namespace, || {
+        let (mut stream, buffer) = (TcpStream::connect(server).unwrap(), vec![0; 1 << 18]);
+        let end = Instant::now() + how_long;
+        while Instant::now() < end {
+            stream.write_all(&buffer).unwrap();
+        }
+        Ok(())
+    });
+    poured.unwrap();
+}
