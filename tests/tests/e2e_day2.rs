@@ -2,7 +2,7 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use causeway_sandbox::harness::Sandbox;
+use causeway_sandbox::harness::{IMAGE, Sandbox};
 use causeway_tests::{
     condition, inventory, kill_and_wait, lost_during, shared, transactions, wait_reach, zone,
 };
@@ -15,6 +15,7 @@ const MANIFESTS: &str = include_str!("manifests/day2.yaml");
 #[test]
 fn what_should_go_is_gone() {
     let sandbox = shared();
+    wait_calm(sandbox);
     let before = inventory(sandbox, &NODES);
     sandbox.apply(MANIFESTS).unwrap();
     sandbox.start_pods(&[("late-one/a", "n1"), ("own/a", "n1"), ("own/b", "n2")]).unwrap();
@@ -33,6 +34,7 @@ fn what_should_go_is_gone() {
     };
     sandbox.wait_for("the network to name its users", told).unwrap();
     assert!(sandbox.can_reach("late-one/a", "late-two/b").unwrap());
+    nobody_new_comes(sandbox, "late-two");
     sandbox.kubectl(&["delete", "pod", "-n", "late-two", "b", "--timeout=60s"]).unwrap();
     let gone =
         || Ok(sandbox.kubectl(&["get", "net-attach-def", "-n", "late-two", "late"]).is_err().then_some(()));
@@ -58,6 +60,35 @@ fn what_should_go_is_gone() {
         if left.is_empty() { Ok(Some(())) } else { Err(causeway_sandbox::Error::Request(left.join("\n"))) }
     };
     sandbox.wait_for("everything to be as before", same).unwrap();
+}
+
+/// Waits until nodes are ready and pods of the cluster itself have moved from where a node was cut off: another test may just have ended.
+fn wait_calm(sandbox: &Sandbox) {
+    let calm = || {
+        let nodes = sandbox.get(&["nodes"])?;
+        let tainted =
+            nodes["items"].as_array().into_iter().flatten().any(|node| !node["spec"]["taints"].is_null());
+        let pods = sandbox.get(&["pods", "--namespace=kube-system"])?;
+        let mut pods = pods["items"].as_array().into_iter().flatten();
+        let going = pods.any(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
+        Ok((!tainted && !going).then_some(()))
+    };
+    sandbox.wait_for("the cluster to be calm", calm).unwrap();
+    let rolled = ["rollout", "status", "deployment/coredns", "--namespace=kube-system", "--timeout=120s"];
+    sandbox.kubectl(&rolled).unwrap();
+}
+
+/// A network that does not select the namespace any more takes no more pods there, which the pod is told.
+fn nobody_new_comes(sandbox: &Sandbox, namespace: &str) {
+    let image = format!("--image={IMAGE}");
+    sandbox.kubectl(&["run", "newcomer", "--namespace", namespace, &image]).unwrap();
+    let selector = "--field-selector=involvedObject.name=newcomer";
+    let told = || {
+        let events = sandbox.get(&["events", "--namespace", namespace, selector])?.to_string();
+        Ok(events.contains("any more: it takes no more pods").then_some(()))
+    };
+    sandbox.wait_for("the newcomer to be told", told).unwrap();
+    sandbox.kubectl(&["delete", "pod", "newcomer", "--namespace", namespace, "--timeout=60s"]).unwrap();
 }
 
 /// A node that joins carries pods of every network; of one that leaves nothing stays anywhere.

@@ -3,13 +3,16 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "e2e_gateway/ask.rs"]
-mod ask;
+#[path = "e2e_gateway/host_ports.rs"]
+mod host_ports;
+#[path = "e2e_gateway/proxy.rs"]
+mod proxy;
 #[path = "e2e_gateway/services.rs"]
 mod services;
 
-use ask::{Ask, asked_from_outside, asked_from_pods};
 use causeway_sandbox::harness::Sandbox;
+use causeway_tests::ask::{Ask, asked_from_outside, asked_from_pods, node_addresses, source, url};
+use causeway_tests::outside::{FAR, OUTSIDE};
 use causeway_tests::{nothing_wrong, shared};
 
 const ISLANDS: &str = include_str!("manifests/gateway.yaml");
@@ -24,26 +27,8 @@ const PODS: [(&str, &str); 8] = [
     ("plain/a", "n1"),
     ("plain/b", "n2"),
 ];
-const OUTSIDE: [&str; 2] = ["172.30.0.2", "fd00:172:30::2"];
-const FAR: [&str; 2] = ["172.31.1.2", "fd00:172:31:1::2"];
-
-fn node_addresses(node: &str) -> [String; 2] {
-    let host = node.trim_start_matches('n').parse::<u8>().unwrap() + 10;
-    [format!("172.30.0.{host}"), format!("fd00:172:30::{host:x}")]
-}
-
 fn node_of(pod: &str) -> &'static str {
     PODS.iter().find(|(name, _)| *name == pod).unwrap().1
-}
-
-fn url(address: &str, port: u16, path: &str) -> String {
-    let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
-    format!("http://{host}:{port}{path}")
-}
-
-/// The address before the port.
-fn source(text: &str) -> &str {
-    text.rsplit_once(':').map_or(text, |(address, _)| address.trim_matches(['[', ']']))
 }
 
 fn islands() -> &'static Sandbox {
@@ -119,6 +104,7 @@ fn a2_everybody_reaches_the_api_server_and_dns() {
 }
 
 /// Nothing else of the default network, nothing of other networks, and none of the addresses between routers.
+/// udn-ovn-cases E16, E17.
 #[test]
 fn a3_everything_else_is_dark() {
     let sandbox = islands();
@@ -153,6 +139,7 @@ fn a3_everything_else_is_dark() {
 }
 
 /// A packet that is too large for a link outside: the pod hears of it and sends smaller ones.
+/// udn-ovn-cases F20.
 #[test]
 fn a4_path_mtu_from_outside() {
     let sandbox = islands();
@@ -180,6 +167,7 @@ fn a4_path_mtu_from_outside() {
 }
 
 /// Equal addresses and equal source ports from two networks at once, to one server.
+/// udn-ovn-cases F17.
 #[test]
 fn a5_equal_sources_are_told_apart() {
     let sandbox = islands();

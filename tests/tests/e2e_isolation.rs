@@ -73,6 +73,8 @@ fn wait_listed(sandbox: &Sandbox, addresses: &[String], there: bool) {
     sandbox.wait_for(&format!("{addresses:?} to be locked: {there}"), listed).unwrap();
 }
 
+/// udn-ovn-cases E10, E13.
+
 #[test]
 fn nobody_on_a_node_gets_at_locked_pods() {
     let sandbox = Sandbox::new(2).unwrap();

@@ -1,9 +1,13 @@
-//! Clusters of one address family: islands and the road between them, with IPv4 or IPv6 alone, in both topologies.
+//! Clusters of one address family: islands, the way out and in, and the road between islands, with IPv4 or IPv6 alone, in both
+//! topologies.
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use causeway_sandbox::address::Family;
 use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_tests::ask::{Ask, asked_from, asked_from_pods, node_addresses, source, url};
+use causeway_tests::nothing_wrong;
+use causeway_tests::outside::{FAR, OUTSIDE};
 
 /// Pods with their nodes; the namespace is the island.
 const PODS: [(&str, &str); 6] = [
@@ -66,12 +70,78 @@ fn wait_reach(sandbox: &Sandbox, what: &str, should: impl Fn(&str, &str) -> bool
     sandbox.wait_for(what, right).unwrap();
 }
 
+/// A node port for each island; UDP has the next one.
+const PORTS: [(&str, u16); 3] = [("hill", 30200), ("lake", 30210), ("plain", 30220)];
+
+fn services() -> String {
+    let one = |(namespace, port): (&str, u16)| {
+        format!(
+            "---\napiVersion: v1\nkind: Service\nmetadata: {{name: web, namespace: {namespace}}}\nspec:\n  type: NodePort\n  \
+             selector: {{app: tools}}\n  ports:\n  - {{name: tcp, port: 80, targetPort: 8080, nodePort: {port}}}\n  \
+             - {{name: udp, port: 81, targetPort: 8081, protocol: UDP, nodePort: {}}}\n",
+            port + 1
+        )
+    };
+    PORTS.map(one).concat()
+}
+
+/// Every island reaches outside by its node's address, the API server and names, and is reached by node ports from outside,
+/// from nodes and from others' pods.
+fn out_and_in(sandbox: &Sandbox, place: usize) {
+    sandbox.apply(&services()).unwrap();
+    let mut out = vec![
+        Ask::new("curl -sk --max-time 5 https://kubernetes.default.svc.cluster.local/version", "api"),
+        Ask::http("http://www.outside.test:8080/hostname", "name outside"),
+    ];
+    for to in [OUTSIDE[place], FAR[place]] {
+        out.push(Ask::http(&url(to, 8080, "/clientip"), &format!("source {to}")));
+        out.push(Ask::udp(to, 8081, "clientip", &format!("source udp {to}")));
+        out.push(Ask::ping(to, &format!("ping {to}")));
+    }
+    let into: Vec<Ask> = ["n1", "n2"].iter().flat_map(|node| doors(&node_addresses(node)[place])).collect();
+    let as_wanted = || {
+        let mut wrong = Vec::new();
+        let asks = [out.clone(), into.clone()].concat();
+        for (pod, said) in asked_from_pods(sandbox, &PODS.map(|(pod, _)| pod), &asks)? {
+            let node = PODS.iter().find(|(name, _)| *name == pod).unwrap().1;
+            for ask in &asks {
+                let answer = said.get(&ask.label);
+                let own = !ask.label.starts_with("source")
+                    || answer.is_some_and(|answer| source(answer) == node_addresses(node)[place]);
+                if answer.is_none() || !own {
+                    wrong.push(format!("{pod}: {} gave {answer:?}", ask.label));
+                }
+            }
+        }
+        for from in ["outside", "n1"] {
+            let said = asked_from(sandbox, from, &into);
+            let missing = into.iter().filter(|ask| !said.contains_key(&ask.label));
+            wrong.extend(missing.map(|ask| format!("{from}: {}", ask.label)));
+        }
+        nothing_wrong(&wrong, "")
+    };
+    sandbox.wait_for("the way out and in", as_wanted).unwrap();
+}
+
+/// The node ports of all islands at an address.
+fn doors(address: &str) -> Vec<Ask> {
+    let one = |(island, port): (&str, u16)| {
+        [
+            Ask::http(&url(address, port, "/hostname"), &format!("door {island} {address}")),
+            Ask::udp(address, port + 1, "hostname", &format!("door udp {island} {address}")),
+        ]
+    };
+    PORTS.into_iter().flat_map(one).collect()
+}
+
 fn islands_of(family: Family, layer3: &str, layer2: &str, road: &str) {
     let name = format!("family-{family:?}-{}", std::process::id()).to_lowercase();
     let sandbox = Sandbox::start(&name, 2, &[family]).unwrap();
     sandbox.apply(&manifests(layer3, layer2)).unwrap();
     sandbox.start_pods(&PODS).unwrap();
     wait_reach(&sandbox, "islands to be islands", |from, to| island(from) == island(to));
+
+    out_and_in(&sandbox, usize::from(family == Family::Ipv6));
 
     let joined = |from: &str, to: &str| (island(from) == "plain") == (island(to) == "plain");
     sandbox.apply(road).unwrap();

@@ -1,5 +1,8 @@
-//! One pod floods what only ovn-controller can answer: its CPU time stays bounded, other networks are answered, and a new
-//! pod on that node is ready in the usual time.
+//! One pod floods what only ovn-controller can answer: few packets of it get there, its CPU time stays bounded, other networks are
+//! answered, and a new pod on that node is ready in the usual time.
+//!
+//! What is compared holds on a busy machine, too: packets are counted, not timed; CPU time is summed up, since one flood costs no more than
+//! a few ticks of the clock; and of things that take their time the best of several counts.
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -19,8 +22,12 @@ const RATE: u32 = 5000;
 const MEASURED: Duration = Duration::from_secs(6);
 /// How often a pod is started without and with the floods.
 const ROUNDS: usize = 3;
-/// Without limits a flood costs at least so many times as much.
-const RATIO: u32 = 4;
+/// Without limits at least so many times as many packets arrive.
+const MORE_PACKETS: u64 = 4;
+/// And all floods together cost at least so many times as much.
+const MORE_TIME: u32 = 2;
+/// How often others ask before they count as not answered: a busy switch may lose a packet.
+const TRIES: usize = 3;
 
 /// The CPU time that ovn-controller of the node has used.
 fn used(sandbox: &Sandbox) -> Duration {
@@ -32,17 +39,51 @@ fn used(sandbox: &Sandbox) -> Duration {
     Duration::from_millis(10 * ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum::<u64>())
 }
 
-/// What a flood costs ovn-controller.
-fn cost(sandbox: &Sandbox, from: &Path, what: Flood) -> Duration {
+/// How many packets have come to ovn-controller of the node.
+fn arrived(sandbox: &Sandbox) -> u64 {
+    let words = ["ovn-appctl", "-t", "ovn-controller", "coverage/read-counter", "pinctrl_total_pin_pkts"];
+    sandbox.exec("n1", &words).unwrap().trim().parse().unwrap()
+}
+
+/// What ovn-controller has of a flood.
+#[derive(Clone, Copy, Debug)]
+struct Cost {
+    packets: u64,
+    time: Duration,
+    /// How long it was looked at.
+    elapsed: Duration,
+}
+
+fn cost(sandbox: &Sandbox, from: &Path, what: Flood) -> Cost {
     let running = flood(from, DEVICE, what, RATE);
     sleep(Duration::from_secs(1));
-    let (before, sent) = (used(sandbox), running.sent());
+    let (begin, time, packets, sent) = (Instant::now(), used(sandbox), arrived(sandbox), running.sent());
     sleep(MEASURED);
-    let cost = used(sandbox) - before;
+    let cost =
+        Cost { packets: arrived(sandbox) - packets, time: used(sandbox) - time, elapsed: begin.elapsed() };
     let sent = running.sent() - sent;
     assert!(sent > RATE, "{what:?}: {sent} packets");
-    println!("{what:?}: {sent} packets, {cost:?} of ovn-controller");
+    println!("{what:?}: {sent} packets, {cost:?}");
     cost
+}
+
+/// The packets a second that a network has of such a flood (docs/limits.md).
+fn limit(what: Flood) -> u64 {
+    match what {
+        Flood::Neighbour { .. } => 100,
+        Flood::Syn { .. } | Flood::Igmp { .. } => 25,
+    }
+}
+
+/// Few packets arrive: what the network has, what fits into a moment at once, and what the machine itself asks now and then.
+fn is_limited(what: Flood, limited: Cost, unlimited: Cost) {
+    let rate = limit(what);
+    let most = 2 * rate * (limited.elapsed.as_secs() + 2);
+    assert!(limited.packets <= most, "{what:?}: {limited:?} with limits, {most} packets at most");
+    assert!(
+        limited.packets * MORE_PACKETS < unlimited.packets,
+        "{what:?}: {limited:?} with limits, {unlimited:?} without"
+    );
 }
 
 /// Takes the limits away by hand, while the role that would put them back is stopped.
@@ -85,10 +126,12 @@ fn pod_takes(sandbox: &Sandbox, name: &str) -> Duration {
 /// Somebody on another network is answered: a neighbour whom he has not met is found, and what nobody serves is refused at
 /// once.
 fn others_are_answered(sandbox: &Sandbox, neighbour: &str, refused: &str) {
-    assert!(sandbox.can_reach("calm/a", neighbour).unwrap(), "{neighbour}");
+    let reached = (0..TRIES).any(|_| sandbox.can_reach("calm/a", neighbour).unwrap());
+    assert!(reached, "{neighbour}");
     let asked = format!("curl -s -m 5 http://{refused}:80/ ; echo $?");
-    let said = sandbox.pod("calm/a").exec(&["sh", "-c", &asked]).unwrap();
-    assert_eq!(said.trim(), "7", "refused, where 28 would be silence");
+    let said = || sandbox.pod("calm/a").exec(&["sh", "-c", &asked]).unwrap();
+    let all: Vec<String> = (0..TRIES).map(|_| said()).take_while(|said| said.trim() != "7").collect();
+    assert!(all.len() < TRIES, "never refused (7); 28 is silence: {all:?}");
 }
 
 fn address(sandbox: &Sandbox, pod: &str, ipv6: bool) -> IpAddr {
@@ -124,11 +167,14 @@ fn a_flood_costs_others_nothing() {
     others_are_answered(&sandbox, "calm/b", &calm_idle);
     let limited = floods.map(|what| cost(&sandbox, &from, what));
     let unlimited = without_limits(&sandbox, || floods.map(|what| cost(&sandbox, &from, what)));
-    for (what, (limited, unlimited)) in floods.iter().zip(limited.into_iter().zip(unlimited)) {
-        assert!(limited * RATIO < unlimited, "{what:?}: {limited:?} with limits, {unlimited:?} without");
+    for (what, (limited, unlimited)) in floods.into_iter().zip(limited.into_iter().zip(unlimited)) {
+        is_limited(what, limited, unlimited);
     }
+    let time = |all: [Cost; 3]| all.iter().map(|cost| cost.time).sum::<Duration>();
+    let (limited, unlimited) = (time(limited), time(unlimited));
+    assert!(limited * MORE_TIME < unlimited, "{limited:?} of CPU time with limits, {unlimited:?} without");
 
-    // In turn, and the middle of each: other things happen on the machine, too.
+    // In turn, and the best of each: other things happen on the machine, too.
     let (mut usual, mut flooded) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let neighbour = format!("calm/usual-{round}");
@@ -140,11 +186,6 @@ fn a_flood_costs_others_nothing() {
         assert!(running.iter().all(|flood| flood.sent() > RATE));
     }
     println!("pods take {usual:?}, and {flooded:?} while packets are sent");
-    let (usual, flooded) = (middle(usual), middle(flooded));
+    let (usual, flooded) = (usual.into_iter().min().unwrap(), flooded.into_iter().min().unwrap());
     assert!(flooded < usual * 2 + Duration::from_secs(3), "{flooded:?}, usually {usual:?}");
-}
-
-fn middle(mut all: Vec<Duration>) -> Duration {
-    all.sort();
-    all[all.len() / 2]
 }

@@ -6,11 +6,12 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 6] = [
+const BENCHES: [(&str, &str, bool); 7] = [
     ("causeway-node", "diff", true),
     ("causeway-node", "set_member", false),
-    ("causeway-model", "connect", false),
+    ("causeway-cluster", "connect", false),
     ("causeway-plan", "network-add", false),
+    ("causeway-plan", "gateway", false),
     ("causeway-node", "pod_add", false),
     ("causeway-cluster-manager", "pod_burst", false),
 ];
@@ -42,6 +43,7 @@ pub(crate) fn run(sizes: &str) -> Result<()> {
         }
     }
     print_table(&rows);
+    print_gateway(&rows);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench.json");
     fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/../target"))?;
     fs::write(file, serde_json::to_string_pretty(&rows)? + "\n")?;
@@ -95,6 +97,25 @@ fn print_table(rows: &[Value]) {
             decimal(&row["limit_wall_s"], 6),
             decimal(&row["ratio"], 2),
             decimal(&row["peak_rss_mb"], 1),
+        );
+    }
+}
+
+/// What must not grow with networks or services.
+fn print_gateway(rows: &[Value]) {
+    let columns = ["gateway_rows", "bridge_flows", "patch_ports", "changed_flows"];
+    println!(
+        "\n{:<22} {:>5} {:>14} {:>14} {:>14} {:>14}",
+        "name", "n", "rows of it", "bridge flows", "patch ports", "flows written"
+    );
+    for row in rows.iter().filter(|row| row["bridge_flows"].is_u64()) {
+        let cells: Vec<String> =
+            columns.iter().map(|column| format!("{:>14}", whole(&row[*column]))).collect();
+        println!(
+            "{:<22} {:>5} {}",
+            row["name"].as_str().unwrap_or_default(),
+            whole(&row["n"]),
+            cells.join(" ")
         );
     }
 }

@@ -1,9 +1,10 @@
 //! Services from outside, from nodes and from pods of every network.
 
-use super::ask::{Ask, Said, asked_from, asked_from_pods};
-use super::{OUTSIDE, islands, node_addresses, source, url};
+use super::islands;
 use causeway_sandbox::harness::Sandbox;
+use causeway_tests::ask::{Ask, Said, asked_from, asked_from_pods, node_addresses, source, url};
 use causeway_tests::nothing_wrong;
+use causeway_tests::outside::OUTSIDE;
 
 const NETWORKS: [&str; 4] = ["blue", "red", "green", "plain"];
 
@@ -56,6 +57,7 @@ fn node_ports(nodes: &[&str]) -> Vec<Ask> {
 
 /// From outside: at nodes with an endpoint and at one without; `Local` keeps the client's address, and where there is no endpoint
 /// nobody answers.
+/// udn-ovn-cases I19.
 #[test]
 fn b1_node_ports_from_outside() {
     let sandbox = islands();
@@ -103,6 +105,7 @@ fn b2_services_from_nodes() {
 }
 
 /// From pods of every network: node ports of every network, at the own node and at another one, as anybody outside has them.
+/// udn-ovn-cases I20, I22: as anybody outside has them, the own node included.
 #[test]
 fn b3_node_ports_from_pods_of_every_network() {
     let sandbox = islands();
@@ -113,11 +116,26 @@ fn b3_node_ports_from_pods_of_every_network() {
     }
 }
 
+/// Processes of nodes, the own one and another, from pods of every network: the kubelet answers, if only to say that it does not
+/// know who asks.
+#[test]
+fn b4_processes_of_nodes_from_pods_of_every_network() {
+    let sandbox = islands();
+    let kubelet = |address: String| {
+        let url = url(&address, 10250, "/healthz").replace("http:", "https:");
+        Ask::new(&format!("curl -sk --max-time 4 -o /dev/null -w '%{{http_code}}' '{url}'"), &address)
+    };
+    for pod in ["blue/a", "red/a", "green/a", "plain/a"] {
+        let all = ["n1", "n2"].iter().flat_map(|node| node_addresses(node)).map(kubelet).collect();
+        wait_answers(sandbox, pod, all, |asks| Ok(asked_from_pods(sandbox, &[pod], asks)?.remove(0).1));
+    }
+}
+
 /// So many questions at once are asked by one.
-const AT_ONCE: usize = 16;
+pub(crate) const AT_ONCE: usize = 16;
 
 /// Waits until everything has been answered once.
-fn wait_answers(
+pub(crate) fn wait_answers(
     sandbox: &Sandbox,
     who: &str,
     mut open: Vec<Ask>,
