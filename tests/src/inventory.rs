@@ -23,7 +23,11 @@ const NORTHBOUND: [(&str, &str); 16] = [
     ("Meter", "name"),
 ];
 
-/// Everything that a network could leave behind, one line each.
+/// How the logical ports of pods of the cluster itself begin.
+const SYSTEM: &str = "kube-system_";
+
+/// Everything that a network could leave behind, one line each. Pods of the cluster itself are left out: they move when a node
+/// was silent, whatever a test is about.
 ///
 /// # Panics
 /// When something cannot be listed.
@@ -34,11 +38,12 @@ pub fn inventory(sandbox: &Sandbox, nodes: &[&str]) -> BTreeSet<String> {
         all.extend(found.map(|line| format!("kubernetes {line}")));
     }
     for node in nodes {
-        all.extend(zone(sandbox, node));
+        all.extend(zone(sandbox, node).into_iter().filter(|row| !row.contains(SYSTEM)));
+        let system = system_ports(sandbox, node);
         let ports = listed(sandbox.exec(node, &["ovs-vsctl", "list-ports", "br-int"]));
-        all.extend(ports.map(|port| format!("{node} port {port}")));
+        all.extend(ports.filter(|port| !system.contains(port)).map(|port| format!("{node} port {port}")));
         let links = listed(sandbox.exec(node, &["ls", "/sys/class/net"]));
-        all.extend(links.map(|link| format!("{node} link {link}")));
+        all.extend(links.filter(|link| !system.contains(link)).map(|link| format!("{node} link {link}")));
         for family in ["-4", "-6"] {
             let routes =
                 listed(sandbox.exec(node, &["ip", family, "route", "show", "table", "all", "proto", "85"]));
@@ -46,6 +51,14 @@ pub fn inventory(sandbox: &Sandbox, nodes: &[&str]) -> BTreeSet<String> {
         }
     }
     all
+}
+
+/// Ports of pods of the cluster itself, whose links have the same names.
+fn system_ports(sandbox: &Sandbox, node: &str) -> BTreeSet<String> {
+    let columns = "--columns=name,external_ids";
+    let rows = listed(sandbox.exec(node, &["ovs-vsctl", "--bare", "--format=csv", "--no-headings", columns, "list", "Interface"]));
+    let system = rows.filter(|row| row.contains(&format!("iface-id={SYSTEM}")));
+    system.filter_map(|row| Some(row.split(',').next()?.trim_matches('"').to_owned())).collect()
 }
 
 /// What a node's way out is made of: flows of its bridge, rules and elements of its firewall, neighbours, addresses, settings.
