@@ -6,6 +6,7 @@ mod inventory;
 pub mod judge;
 pub mod outside;
 mod roads;
+pub mod stream;
 pub mod talk;
 mod traffic;
 

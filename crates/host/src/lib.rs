@@ -7,6 +7,7 @@
 //! on a thread that may: never on a worker of an async runtime. Nothing here decides what shall be there, and nothing is
 //! remembered: what is there is read back.
 
+mod connections;
 mod diff;
 mod drive;
 mod error;
@@ -28,6 +29,7 @@ mod rtnetlink;
 mod settings;
 mod surroundings;
 
+pub use connections::Connections;
 pub use diff::{Difference, diff};
 pub use drive::bring;
 pub use error::{Error, Result};

@@ -16,6 +16,7 @@ mod policy;
 pub mod replay;
 pub mod room;
 mod row;
+pub mod running;
 mod services;
 pub mod wiring;
 

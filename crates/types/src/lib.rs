@@ -17,6 +17,7 @@ mod mac;
 mod name;
 mod object;
 mod protocol;
+mod tracked;
 mod tunnel;
 
 pub use cidr::{Cidr, Families, Family, number_of};
@@ -36,4 +37,5 @@ pub use name::{
 };
 pub use object::{NetworkNames, OvnPrefix};
 pub use protocol::Protocol;
+pub use tracked::Tracked;
 pub use tunnel::{DatapathKey, PortKey};

@@ -82,6 +82,8 @@ pub enum Change {
         /// The network.
         network: NetworkName,
     },
+    /// Whom policies on a network select among those who are there already.
+    Narrowed(NetworkName),
     /// Whether rules name a set for a class of networks, or under which numbers of ports.
     PeerSet {
         /// The set.
@@ -126,6 +128,7 @@ impl Change {
             | Self::Endpoints { .. }
             | Self::Policy { .. }
             | Self::Isolation { .. }
+            | Self::Narrowed(_)
             | Self::PeerSet { .. }
             | Self::Peer { .. } => false,
         }

@@ -33,7 +33,10 @@ impl Zone {
         subnets.filter(|(peer, subnet)| is_free(peer, subnet)).map(|(_, subnet)| subnet).collect()
     }
 
-    fn pod_subnets<'a>(&'a self, network: &'a NetworkName) -> impl Iterator<Item = (&'a NetworkName, Cidr)> {
+    pub(super) fn pod_subnets<'a>(
+        &'a self,
+        network: &'a NetworkName,
+    ) -> impl Iterator<Item = (&'a NetworkName, Cidr)> {
         let legs = self.active(network).into_iter().flat_map(|net| &net.legs);
         legs.flat_map(move |leg| leg.subnets.iter().map(move |subnet| (network, *subnet)))
     }

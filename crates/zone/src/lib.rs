@@ -22,6 +22,7 @@ mod pods;
 mod policy;
 mod problem;
 mod processes;
+mod running;
 mod service;
 mod services;
 mod usage;
@@ -44,8 +45,8 @@ pub use network::{Active, Leg};
 pub use node::{BridgePorts, Fact, Gateway, NodeInfo, Recorded};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
 pub use policy::{
-    Action, Class, Direction, Number, PeerSetHere, Peers, PodSelector, PolicyCounts, PolicyInfo, PolicyKey,
-    RuleInfo, SetMark, SetSpec, Subjects, Who,
+    Action, Class, Direction, Meeting, Number, PeerSetHere, Peers, PodSelector, PolicyCounts, PolicyInfo,
+    PolicyKey, RuleInfo, SetMark, SetSpec, Subjects, Who,
 };
 pub use problem::{Problem, Reason, Subject};
 pub use processes::{Cgroup, Confined, Kubelet, Processes};

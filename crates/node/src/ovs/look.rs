@@ -2,6 +2,7 @@
 
 use super::error::Error;
 use causeway_ovsdb_client::ovsdb::{Atom, Datum, MonitorTable, Replica, RowRef, Str, TableId, Uuid};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 pub(super) const BRIDGE: &str = "Bridge";
@@ -14,6 +15,8 @@ pub(super) const OWNER: &str = "k8s.ovn.org/owner-controller";
 pub(super) const OWNER_VALUE: &str = "causeway-host";
 /// The controller says so when packets can flow.
 const INSTALLED: &str = "ovn-installed";
+/// On its bridge the controller writes in which zone connections of a logical port are remembered.
+const ZONE_OF: &str = "ct-zone-";
 
 pub(super) const SWITCH: &str = "Open_vSwitch";
 /// The type of a bridge whose packets are carried by the switch itself.
@@ -201,6 +204,15 @@ impl<'a> Switch<'a> {
     pub(super) fn all(&self) -> impl Iterator<Item = SeenPort<'a>> + use<'a> {
         let this = *self;
         self.replica.rows(self.ports).filter_map(move |row| this.seen(row.uuid))
+    }
+
+    /// In which zone of the switch's memory the connections of a logical port are.
+    pub(super) fn zones(&self, bridge: &str) -> BTreeMap<String, u16> {
+        let bridge = self.bridge(bridge).ok().and_then(|uuid| self.replica.row(self.bridges, uuid));
+        let ids = bridge.and_then(|row| row.get("external_ids")).map(Datum::pairs);
+        let zone =
+            |(key, value): &(Str, Str)| Some((key.strip_prefix(ZONE_OF)?.to_owned(), value.parse().ok()?));
+        ids.into_iter().flatten().filter_map(zone).collect()
     }
 
     /// All ports of pods.

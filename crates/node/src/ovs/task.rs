@@ -54,6 +54,7 @@ enum Ask {
     Sandbox { sandbox: String, names: Vec<String>, answer: Answer<Vec<String>> },
     Internal { plan: HostPlan, problems: Vec<PortProblem>, answer: Answer<InternalPorts> },
     Seen(Answer<Vec<PodPortSeen>>),
+    Zones(Answer<BTreeMap<String, u16>>),
     Wait { name: String, iface_id: String, milestone: Milestone, answer: Answer<()> },
 }
 
@@ -186,6 +187,14 @@ impl Ovs {
         self.ask(Ask::Seen).await
     }
 
+    /// In which zone of the switch's memory the connections of each logical port are.
+    ///
+    /// # Errors
+    /// If the task has ended.
+    pub async fn zones(&self) -> Result<BTreeMap<String, u16>, Error> {
+        self.ask(Ask::Zones).await
+    }
+
     async fn wait(&self, name: String, iface_id: String, milestone: Milestone) -> Result<(), Error> {
         self.ask(|answer| Ask::Wait { name, iface_id, milestone, answer }).await
     }
@@ -305,7 +314,7 @@ impl Task {
                 *problems = found;
                 Ok(transaction)
             }
-            Ask::Seen(_) | Ask::Wait { .. } => Ok(Transaction::default()),
+            Ask::Seen(_) | Ask::Zones(_) | Ask::Wait { .. } => Ok(Transaction::default()),
         };
         match transaction {
             Err(error) => ask.fail(error),
@@ -328,6 +337,7 @@ impl Task {
                 drop(answer.send(Ok(InternalPorts { written, problems })));
             }
             Ask::Seen(answer) => drop(answer.send(Ok(switch.pods()))),
+            Ask::Zones(answer) => drop(answer.send(Ok(switch.zones(&self.bridge)))),
             Ask::Wait { name, iface_id, milestone, answer } => match switch
                 .reached(&name, &iface_id, milestone)
             {
@@ -460,6 +470,7 @@ impl Ask {
             Ask::Sandbox { answer, .. } => answer.is_closed(),
             Ask::Internal { answer, .. } => answer.is_closed(),
             Ask::Seen(answer) => answer.is_closed(),
+            Ask::Zones(answer) => answer.is_closed(),
         }
     }
 
@@ -469,6 +480,7 @@ impl Ask {
             Ask::Sandbox { answer, .. } => drop(answer.send(Err(error))),
             Ask::Internal { answer, .. } => drop(answer.send(Err(error))),
             Ask::Seen(answer) => drop(answer.send(Err(error))),
+            Ask::Zones(answer) => drop(answer.send(Err(error))),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use causeway_host::{Applied, Host, Kernel, Mark, Problem, Programs, follow_kernel};
+use causeway_host::{Applied, Connections, Host, Kernel, Mark, Problem, Programs, follow_kernel};
 use causeway_ovsdb_client::Remote;
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_runtime::Tasks;
@@ -229,13 +229,22 @@ fn health(plan: &HostPlan, problems: &[Trouble], was_well: bool) -> Result<(), S
     problems.iter().find(|problem| is_nodes(&problem.owner)).map_or(Ok(()), |p| Err(p.text.clone()))
 }
 
-/// The programs for a switch, which has the sockets of its bridges beside that of its database.
+/// The programs for a switch.
 pub(super) fn programs(vswitch: &Remote) -> Programs {
-    let folder = match vswitch {
+    Programs::new(sockets(vswitch), INTEGRATION_BRIDGE)
+}
+
+/// The connections that a switch remembers; none where its sockets are not at hand.
+pub(super) fn memory(vswitch: &Remote) -> Option<Connections> {
+    sockets(vswitch).map(|folder| Connections::new(&folder, INTEGRATION_BRIDGE))
+}
+
+/// A switch has its sockets beside that of its database.
+fn sockets(vswitch: &Remote) -> Option<PathBuf> {
+    match vswitch {
         Remote::Unix(path) => path.parent().map(PathBuf::from),
         Remote::Tcp(..) | Remote::Ssl(..) => None,
-    };
-    Programs::new(folder, INTEGRATION_BRIDGE)
+    }
 }
 
 /// Changes with every event of the kernel. Where the kernel does not tell, only the slow look remains.

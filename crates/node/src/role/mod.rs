@@ -5,6 +5,7 @@
 //!                    ├─► Southbound ─► applier ─► southbound database
 //!                    ├─► HostPlan   ─► host task ─► kernel, Open vSwitch ports
 //!                    ├─► CNI server: pods, networks
+//!                    ├─► (connections that run already) ─► the switch's memory
 //!   kernel, switch ─►├─► own Node's annotations, ZoneReport
 //!                    ├─► (ports of the bridge to the outside) ─► Zone
 //!   /proc, cgroups ─►└─► (the kubelet, pods in the node's own network) ─► Zone
@@ -14,6 +15,7 @@
 
 mod annotations;
 mod cgroups;
+mod endings;
 mod flags;
 mod freed;
 mod gateway;

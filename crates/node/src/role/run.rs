@@ -28,8 +28,9 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::annotations;
+use super::endings::Endings;
 use super::flags::NodeFlags;
-use super::host::{HostTask, kernel_events, programs};
+use super::host::{HostTask, kernel_events, memory, programs};
 use super::local_endpoints::LocalEndpointPorts;
 use super::messages::{Message, start_watches};
 use super::metrics::Metrics;
@@ -125,6 +126,7 @@ struct Task {
     wiring: Wiring,
     outside: Outside,
     processes: ProcessWatch,
+    endings: Endings,
     writer: Writer,
     metrics: Metrics,
     health: Health,
@@ -204,6 +206,7 @@ impl Task {
             host: HostTask::start(tasks, ovs.clone(), Kernel, programs(&flags.vswitch), events.clone()),
             outside: Outside::start(tasks, flags, ovs.clone(), events),
             processes: ProcessWatch::start(tasks, flags.isolation.told()),
+            endings: Endings::start(tasks, ovs.clone(), memory(&flags.vswitch), registry),
             local_endpoints: LocalEndpointPorts::start(tasks),
             wiring: Wiring::start(tasks, flags, &health, ovs, registry)?,
             writer,
@@ -233,7 +236,7 @@ impl Task {
         loop {
             let ready = self.state.is_ready();
             let wake = self.wake();
-            let Task { state, northbound, southbound, host, outside, processes, wiring, .. } = self;
+            let Task { state, northbound, southbound, host, outside, processes, endings, wiring, .. } = self;
             let (nb, sb) = (causeway_plan::northbound(&state.zone), causeway_plan::southbound(&state.zone));
             let (woken, message) = tokio::select! {
                 message = messages.recv() => match message {
@@ -246,6 +249,7 @@ impl Task {
                 () = wiring.connected() => (Woken::Event, None),
                 () = outside.changed() => (Woken::Event, None),
                 () = processes.changed() => (Woken::Event, None),
+                () = endings.changed() => (Woken::Event, None),
                 () = sleep_until(wake) => (Woken::Time, None),
             };
             self.stirred |= !matches!(woken, Woken::Time);
@@ -266,7 +270,7 @@ impl Task {
         let tick = self.state.zone.deadline().map(|ms| self.born + Duration::from_millis(ms));
         let look = (self.stirred && self.state.is_ready()).then(|| self.looked + LOOK_INTERVAL);
         let listen = self.state.is_ready().then(|| self.silence.next(Instant::now()));
-        let next = tick.into_iter().chain(look).chain(listen).min();
+        let next = tick.into_iter().chain(look).chain(listen).chain(self.endings.next()).min();
         next.unwrap_or_else(|| Instant::now() + LONGEST_SLEEP).max(Instant::now() + SHORTEST_SLEEP)
     }
 
@@ -282,6 +286,7 @@ impl Task {
     fn changed(&mut self, changes: &Changes) -> Dirty {
         self.stirred |= !changes.is_empty();
         self.roads_stirred |= changes.iter().any(Change::concerns_connections);
+        self.endings.narrowed(changes);
         if self.state.is_ready() {
             self.wiring.publish(&self.state.zone, changes);
         }
@@ -314,6 +319,7 @@ impl Task {
             self.listed = Instant::now();
             self.wiring.publish(&self.state.zone, &Changes::everything());
             self.wiring.set_listed();
+            self.endings.narrowed(&Changes::everything());
             return Dirty::everything();
         }
         self.changed(&effect.changes)
@@ -382,6 +388,7 @@ impl Task {
         self.annotate();
         self.wiring.statuses().into_iter().for_each(|status| self.writer.send(status));
         self.listen();
+        self.end_connections();
         if self.stirred && self.looked.elapsed() >= LOOK_INTERVAL {
             self.look();
         }
@@ -420,6 +427,14 @@ impl Task {
             (Some((who, since)), _) => Some(report::silence(&self.state.zone.config().node, who, since)),
         };
         self.wiring.set_silent(self.silent.as_deref());
+    }
+
+    /// Ends connections that run already and are not allowed any more.
+    fn end_connections(&mut self) {
+        let (settled, signs) = (self.northbound.is_settled(), self.signs());
+        if self.endings.turn(&self.state.zone, settled, &signs) {
+            self.northbound.count();
+        }
     }
 
     /// How far a counted change has come.

@@ -18,6 +18,7 @@ use causeway_zone::{Active, Rendering, Zone};
 
 pub(crate) use self::core::CoreKey;
 pub(crate) use groups::{GroupKey, GroupName};
+pub(crate) use pods::port_name;
 pub(crate) use scope::{Result, Scope};
 
 use crate::room::Room;

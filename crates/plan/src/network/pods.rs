@@ -148,7 +148,8 @@ fn attachment(port: &PodPort) -> String {
     port.attachment.as_ref().map_or_else(|| "default".to_owned(), ToString::to_string)
 }
 
-fn port_name(key: &ObjectKey, port: &PodPort) -> Result<String> {
+/// What a pod's port is called.
+pub(crate) fn port_name(key: &ObjectKey, port: &PodPort) -> Result<String> {
     let pod = ObjectName::new(key.name.as_str()).map_err(|error| error.to_string())?;
     Ok(NetworkNames::pod_port(port.attachment.as_deref(), &key.namespace, &pod))
 }

@@ -9,6 +9,7 @@ mod people;
 mod reach;
 mod sets;
 mod told;
+mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -22,6 +23,7 @@ pub use info::{Action, Direction, Peers, PodSelector, PolicyInfo, PolicyKey, Rul
 pub use reach::Class;
 pub use sets::{Number, SetMark};
 pub use told::{PeerSetHere, PolicyCounts};
+pub use verdict::Meeting;
 
 use self::people::{People, Person, PodSelectors};
 use self::reach::Classes;
@@ -268,10 +270,27 @@ impl Policies {
                 }
             }
         }
+        if old.is_some() && !self.of_nodes.is_empty() {
+            self.narrowed(Some(None), changes);
+        }
         match new {
             Some(node) => drop(self.nodes.insert(name.clone(), node)),
             None => drop(self.nodes.remove(name)),
         }
+    }
+
+    /// Somebody on a network, or on a node, is selected by others than before: what runs may be allowed no more wherever
+    /// policies reach him.
+    fn narrowed(&self, known_on: Option<Option<&NetworkName>>, changes: &mut Changes) {
+        let Some(place) = known_on else { return };
+        let reaches = |network: &&NetworkName| {
+            place.is_none_or(|place| {
+                place == *network
+                    || self.classes.of(network).is_some_and(|class| class.networks.contains(place))
+            })
+        };
+        let reaching = self.here.keys().filter(reaches);
+        reaching.for_each(|network| changes.add(Change::Narrowed(network.clone())));
     }
 
     /// A pod comes, changes or goes. Sets that are there are brought up to date first: one that is named for the first time after
@@ -288,6 +307,12 @@ impl Policies {
             self.count_in_sets(person, labels.as_deref(), into, changes);
         }
         self.people.set(key, person.clone());
+        // Whoever comes or goes has no connections that others could object to.
+        if let (Some(old), Some(new)) = (&old, &person)
+            && (&old.labels, &old.ports) != (&new.labels, &new.ports)
+        {
+            self.narrowed(new.known_on(), changes);
+        }
         for (person, into) in both.iter().filter_map(|(person, into)| Some((person.as_ref()?, *into))) {
             self.count_in_policies(key, person, labels.as_deref(), into, reach, changes);
         }
@@ -381,6 +406,7 @@ impl Policies {
         for (labels, into) in [(after, true), (before, false)] {
             people.iter().for_each(|(_, person)| self.count_in_sets(person, labels, into, changes));
         }
+        people.iter().for_each(|(_, person)| self.narrowed(person.known_on(), changes));
         match new {
             Some((labels, logging)) => {
                 self.namespaces.insert(name.clone(), (Arc::new(labels.clone()), logging));

@@ -1,0 +1,129 @@
+//! Connections that run already, and which of them are over when less is allowed than before.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use causeway_plan::running;
+use causeway_record::{Logging, Namespace, Pod};
+use causeway_types::Tracked;
+use causeway_zone::{Change, Changes, Zone};
+use serde_json::json;
+use support::*;
+
+fn labelled(pod: Pod, value: &str) -> Pod {
+    Pod { labels: [("pod".to_owned(), value.to_owned())].into(), ..pod }
+}
+
+/// `x/a` and `x/b` on the default network of this node.
+fn plain_zone() -> Zone {
+    let mut zone = cluster(Ip::Dual, None);
+    let labels = [("name".to_owned(), "x".to_owned())].into();
+    let name = "x".parse().unwrap();
+    zone.apply_namespace(&Namespace { name, labels, deleting: false, logging: Logging::default() });
+    zone.apply_pod(&on_default("a", 10));
+    zone.apply_pod(&on_default("b", 11));
+    zone
+}
+
+fn on_default(name: &str, n: u32) -> Pod {
+    let own = [format!("10.244.0.{n}/24"), format!("fd00:10:244::{n}/64")];
+    let own = own.each_ref().map(String::as_str);
+    labelled(pod(&format!("x/{name}"), "n1", &[("default", "primary", &own, None)]), name)
+}
+
+fn tracked(from: &str, asked: &str, to: &str) -> Tracked {
+    Tracked { zone: 1, from: from.parse().unwrap(), asked: asked.parse().unwrap(), to: to.parse().unwrap() }
+}
+
+fn direct(from: &str, to: &str) -> Tracked {
+    tracked(from, to, to)
+}
+
+fn is_over(zone: &Zone, pod: &str, one: Tracked) -> bool {
+    let (namespace, name) = pod.split_once('/').unwrap();
+    running::over(zone, [(&key(namespace, name), one)]) == [one]
+}
+
+fn networks(changes: &Changes) -> Vec<Option<&str>> {
+    let mut all: Vec<_> = changes.narrowed().map(|network| network.map(|name| name.as_str())).collect();
+    all.dedup();
+    all
+}
+
+/// POL-060: at the end that the policy is about, and there alone; never by a pod and itself, or its node.
+#[test]
+fn what_a_policy_does_not_allow_any_more_is_over() {
+    let mut zone = plain_zone();
+    let (to_b, six) = (
+        direct("10.244.0.10:4000", "10.244.0.11:80"),
+        direct("[fd00:10:244::10]:4000", "[fd00:10:244::11]:81"),
+    );
+    assert!(!is_over(&zone, "x/b", to_b));
+    let from_c = json!({"podSelector": {"matchLabels": {"pod": "b"}},
+        "ingress": [{"from": [{"podSelector": {"matchLabels": {"pod": "c"}}}]}, {"ports": [{"protocol": "UDP", "port": 81}]}]});
+    let changes = zone.apply_policy(&policy("x/p", from_c));
+    assert_eq!(networks(&changes), [Some("default")]);
+    assert!(is_over(&zone, "x/b", to_b), "a is not c, and 80 is not 81");
+    assert!(!is_over(&zone, "x/b", six), "81 is open to everybody");
+    assert!(!is_over(&zone, "x/a", to_b), "nobody has said anything about a");
+    assert!(!is_over(&zone, "x/b", direct("10.244.0.11:4000", "10.244.0.11:80")), "b itself");
+    assert!(!is_over(&zone, "x/b", direct("10.244.0.2:4000", "10.244.0.11:80")), "its node");
+    assert!(!is_over(&zone, "x/b", direct("10.244.0.7:4000", "10.244.0.8:80")), "nobody knows whose that is");
+
+    let changes = zone.apply_pod(&labelled(on_default("a", 10), "c"));
+    assert!(networks(&changes).contains(&Some("default")), "{changes:?}");
+    assert!(!is_over(&zone, "x/b", to_b), "a is c now");
+}
+
+/// An egress rule is about the pod behind a service, whoever was asked.
+#[test]
+fn services_are_looked_at_behind_them() {
+    let mut zone = plain_zone();
+    let to_b = json!({"podSelector": {"matchLabels": {"pod": "a"}}, "policyTypes": ["Egress"],
+        "egress": [{"to": [{"podSelector": {"matchLabels": {"pod": "b"}}}]}]});
+    zone.apply_policy(&policy("x/p", to_b));
+    assert!(!is_over(&zone, "x/a", tracked("10.244.0.10:4000", "10.96.0.7:53", "10.244.0.11:53")));
+    assert!(is_over(&zone, "x/a", tracked("10.244.0.10:4000", "10.96.0.7:53", "10.244.0.12:53")));
+}
+
+/// Who comes or goes concerns nobody else's connections: only whoever is relabelled does.
+#[test]
+fn pods_that_come_and_go_are_no_reason_to_look() {
+    let mut zone = plain_zone();
+    let all = json!({"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]});
+    zone.apply_policy(&policy("x/p", all));
+    let far = Pod { node: Some(node_name("n2")), ..on_default("far", 12) };
+    assert_eq!(networks(&zone.apply_pod(&far)), Vec::<Option<&str>>::new());
+    let changes = zone.apply_pod(&labelled(far.clone(), "other"));
+    assert!(changes.iter().any(|change| matches!(change, Change::Narrowed(_))), "{changes:?}");
+    assert_eq!(networks(&zone.delete_pod(&far.key)), Vec::<Option<&str>>::new());
+    assert_eq!(running::ports(&zone, None).len(), 2);
+    assert_eq!(running::ports(&zone, Some(&Default::default())).len(), 0);
+}
+
+/// A road for services alone: what goes directly is over, what goes by a service is not; seen from whoever began it.
+#[test]
+fn what_goes_directly_over_a_road_for_services_is_over() {
+    for topology in ["transit", "compact"] {
+        let mut zone = cluster(Ip::V4, None);
+        zone.apply_pod(&web(Ip::V4));
+        let own = running::ports(&zone, None).into_values().find(|pod| *pod == web(Ip::V4).key).unwrap();
+        let from = zone.primary(&own).unwrap().address.as_ref().unwrap().ips().next().unwrap().addr();
+        let over = |zone: &Zone, asked: &str, to: &str| {
+            let one = tracked(&format!("{from}:4000"), asked, to);
+            running::over(zone, [(&own, one)]) == [one]
+        };
+        let far = "203.203.0.9:80";
+        let both = granting(connect("road", topology, Ip::V4, &["layer3_1", "layer2_5"]), true, true);
+        zone.apply_connect(&both);
+        assert!(!over(&zone, far, far), "pods may");
+        let changes = zone.apply_connect(&granting(both.clone(), false, true));
+        assert!(networks(&changes).iter().flatten().any(|name| name.contains("blue")), "{changes:?}");
+        assert!(over(&zone, far, far), "services alone");
+        assert!(!over(&zone, "10.96.0.7:80", far), "by a service");
+        assert!(!over(&zone, "8.8.8.8:80", "8.8.8.8:80"), "not by this road");
+        let other = second(connect("other", topology, Ip::V4, &["layer3_1", "layer2_5"]));
+        zone.apply_connect(&granting(other, true, false));
+        assert!(!over(&zone, far, far), "another road grants it");
+    }
+}
