@@ -1,6 +1,7 @@
 //! What the end-to-end tests share. Each file in `tests/` is a program with a sandbox of its own.
 
 pub mod ask;
+pub mod dial;
 mod flood;
 mod inventory;
 pub mod judge;

@@ -4,15 +4,18 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
+use causeway_tests::dial::Dialler;
 use causeway_tests::{
-    inventory, joined, kill_and_wait, lost_during, network, nothing_wrong, road, shared, transactions,
+    inventory, joined, kill_and_wait, lost_during, namespace, network, nothing_wrong, road, shared,
+    transactions,
 };
 use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const ISLANDS: &str = include_str!("manifests/connect.yaml");
 /// Two pods of each island; `a` pods are labelled `pod: a` and so on.
-const PODS: [(&str, &str); 10] = [
+const PODS: [(&str, &str); 11] = [
     ("blue/a", "n1"),
     ("blue/b", "n2"),
     ("green/a", "n1"),
@@ -23,6 +26,7 @@ const PODS: [(&str, &str); 10] = [
     ("yellow/b", "n2"),
     ("plain/a", "n1"),
     ("plain/b", "n2"),
+    ("plain/c", "n3"),
 ];
 const MAIN: (&str, &str) = ("blue", "green");
 const SIDE: (&str, &str) = ("green", "red");
@@ -129,7 +133,13 @@ fn policies_reach_across_roads() {
     assert_same(&before, sandbox);
 }
 
-/// POL-064, the way out, by IPv4: whoever starts under a closed direction never gets out of it, from the first moment on.
+/// A pod's first address on its primary network.
+fn address(sandbox: &Sandbox, pod: &str) -> IpAddr {
+    sandbox.pod(pod).addresses().unwrap().remove(0).parse().unwrap()
+}
+
+/// POL-064, both ways, by IPv4: whoever starts under a closed direction never gets out of it and is never reached, from the first
+/// moment on.
 #[test]
 fn nobody_runs_unprotected() {
     let sandbox = prepared();
@@ -140,9 +150,9 @@ fn nobody_runs_unprotected() {
     let target = sandbox.pod("plain/a").addresses().unwrap().remove(0);
     // It asks as fast as it can from its first moment on, and says how often somebody answered.
     let script = format!(
-        "n=0; ok=0; while [ $n -lt 200 ]; do n=$((n+1)); \
+        "/agnhost netexec --http-port=8080 >/dev/null 2>&1 & n=0; ok=0; while [ $n -lt 200 ]; do n=$((n+1)); \
          if timeout 0.2 bash -c 'exec 3<>/dev/tcp/{target}/8080' 2>/dev/null; then ok=$((ok+1)); fi; done; \
-         echo answered $ok of $n; exec sleep infinity"
+         echo answered $ok of $n; wait"
     );
     let pods: Vec<String> = (0..4)
         .map(|n| {
@@ -155,6 +165,16 @@ fn nobody_runs_unprotected() {
         })
         .collect();
     sandbox.wait_for("pods to be accepted", || sandbox.apply(&pods.join("\n---\n")).map(Some)).unwrap();
+    // Whoever hears of an address dials it before its pod runs; a server is there from the pod's first moment on.
+    let from = namespace(sandbox, "plain/b");
+    let diallers: Vec<Dialler> = (0..4)
+        .map(|n| {
+            let (pod, what) = (format!("shut/p{n}"), format!("an address for p{n}"));
+            let known = || Ok(sandbox.pod(&pod).addresses().ok().and_then(|all| all.first()?.parse().ok()));
+            let address: IpAddr = sandbox.wait_for(&what, known).unwrap();
+            Dialler::begin(&from, SocketAddr::new(address, 8080))
+        })
+        .collect();
     for n in 0..4 {
         let name = format!("p{n}");
         let said = || {
@@ -164,8 +184,17 @@ fn nobody_runs_unprotected() {
         let said = sandbox.wait_for(&format!("{name} to have asked"), said).unwrap();
         assert_eq!(said, "answered 0 of 200", "{name}");
     }
+    for dialler in &diallers {
+        assert_eq!(dialler.answered(), 0, "somebody reached a closed pod");
+    }
     // The test can fail: without the policy somebody answers.
     sandbox.kubectl(&["delete", "networkpolicy", "--namespace=shut", "deny"]).unwrap();
+    sandbox
+        .wait_for("everybody to be reached", || {
+            Ok(diallers.iter().all(|dialler| dialler.answered() > 0).then_some(()))
+        })
+        .unwrap();
+    diallers.into_iter().for_each(|dialler| println!("answered and tried: {:?}", dialler.end()));
     let open = format!("timeout 2 bash -c 'exec 3<>/dev/tcp/{target}/8080'");
     sandbox
         .wait_for("p0 to be let out", || sandbox.pod("shut/p0").exec(&["bash", "-c", &open]).map(Some))
@@ -173,7 +202,7 @@ fn nobody_runs_unprotected() {
     sandbox.kubectl(&["delete", "namespace", "shut", "--timeout=60s"]).unwrap();
 }
 
-/// A policy that is edited many times never loses what all its versions allow. Whether it opens what none does is not looked at here.
+/// A policy that is edited many times never loses what all its versions allow, and never opens what none does.
 #[test]
 fn edits_lose_nothing() {
     let sandbox = prepared();
@@ -189,16 +218,78 @@ fn edits_lose_nothing() {
     let open = |from: &str, to: &str| name_of(to) != "b" || name_of(from) == "a" || network(from) == "red";
     wait(sandbox, "a comes to b", &[], open);
     for (from, to) in [("blue/a", "blue/b"), ("yellow/a", "yellow/b"), ("plain/a", "plain/b")] {
-        let namespace = network(from);
+        let owner = network(from);
+        // Whom no version lets in, where there is somebody.
+        let stranger = (owner == "plain").then(|| {
+            let target = SocketAddr::new(address(sandbox, to), 8080);
+            Dialler::begin(&namespace(sandbox, "plain/c"), target)
+        });
         let lost = lost_during(sandbox, from, to, || {
-            for edit in 0..10 {
+            for edit in 0..if stranger.is_some() { 25 } else { 10 } {
                 let also = format!("other-{edit}");
-                sandbox.apply(&policy(&format!("{namespace}/edited"), rule(&also))).unwrap();
+                sandbox.apply(&policy(&format!("{owner}/edited"), rule(&also))).unwrap();
             }
         });
         assert_eq!(lost, 0, "{from} to {to}");
+        if let Some(stranger) = stranger {
+            let (answered, tried) = stranger.end();
+            println!("a stranger was answered {answered} of {tried} times");
+            assert_eq!((answered, tried > 25), (0, true));
+        }
     }
     delete_policies(sandbox);
+    wait(sandbox, "islands again", &[], |_, _| true);
+}
+
+/// POL-031, POL-049, POL-144: what the flags and the annotation of logging change, seen on the wire and in the log.
+#[test]
+fn flags_and_logs_do_what_they_say() {
+    let sandbox = prepared();
+    let log =
+        || NODES.map(|node| std::fs::read_to_string(sandbox.folder().log(&format!("{node}/ovn-controller"))));
+    let logged =
+        || log().into_iter().flatten().flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let verbosity = "k8s.ovn.org/acl-logging={\"deny\": \"warning\"}";
+    sandbox.kubectl(&["annotate", "namespace", "plain", "--overwrite", verbosity]).unwrap();
+    sandbox.apply(&policy("plain/deny", deny_in())).unwrap();
+    let closed = |_: &str, to: &str| network(to) != "plain";
+    wait(sandbox, "plain is closed", &[], closed);
+    let told = || {
+        let line = logged().find(|line| line.contains("name=\"NP:plain:Ingress\""));
+        Ok(line.filter(|line| line.contains("verdict=drop") && line.contains("severity=warning")))
+    };
+    println!("{}", sandbox.wait_for("a line in the log", told).unwrap());
+    sandbox.kubectl(&["annotate", "namespace", "plain", "k8s.ovn.org/acl-logging-"]).unwrap();
+
+    let target = address(sandbox, "plain/b").to_string();
+    let ping = || sandbox.pod("plain/a").exec(&["ping", "-c", "1", "-W", "1", &target]);
+    assert!(ping().is_err(), "ICMP is closed as everything else is");
+    let flags = ["--allow-icmp-network-policy", "--enable-stateless-netpol"].map(str::to_owned);
+    sandbox.set_flags(|all| all.node = flags.to_vec()).unwrap();
+    sandbox.wait_settled().unwrap();
+    sandbox.wait_for("ICMP to pass", || Ok(ping().ok())).unwrap();
+    wait(sandbox, "and nothing else", &[], closed);
+
+    // Without connections an answer needs a rule of its own.
+    let from_a = json!({"podSelector": {"matchLabels": {"pod": "b"}}, "policyTypes": ["Ingress", "Egress"],
+        "ingress": [{"from": [{"podSelector": {"matchLabels": {"pod": "a"}}}]}]});
+    let untracked = |spec: &Value| {
+        let text = policy("plain/untracked", spec.clone());
+        let mut object: Value = serde_json::from_str(&text).unwrap();
+        object["metadata"]["annotations"] = json!({"k8s.ovn.org/acl-stateless": "true"});
+        sandbox.apply(&object.to_string()).unwrap();
+    };
+    untracked(&from_a);
+    wait(sandbox, "the question alone is not enough", &[], closed);
+    let mut both = from_a.clone();
+    both["egress"] = json!([{"to": [{"podSelector": {"matchLabels": {"pod": "a"}}}]}]);
+    untracked(&both);
+    wait(sandbox, "both ways are written down", &[], |from, to| {
+        network(to) != "plain" || (name_of(from), name_of(to)) == ("a", "b")
+    });
+    delete_policies(sandbox);
+    sandbox.set_flags(|all| all.node.clear()).unwrap();
+    sandbox.wait_settled().unwrap();
     wait(sandbox, "islands again", &[], |_, _| true);
 }
 

@@ -6,12 +6,13 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 7] = [
+const BENCHES: [(&str, &str, bool); 8] = [
     ("causeway-node", "diff", true),
     ("causeway-node", "set_member", false),
     ("causeway-cluster", "connect", false),
     ("causeway-plan", "network-add", false),
     ("causeway-plan", "gateway", false),
+    ("causeway-plan", "policy", false),
     ("causeway-node", "pod_add", false),
     ("causeway-cluster-manager", "pod_burst", false),
 ];

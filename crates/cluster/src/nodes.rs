@@ -215,6 +215,7 @@ impl Manager {
         }
         if change.live {
             self.all_connect_statuses();
+            self.all_policy_statuses();
         }
         if change.mtu {
             self.dirty.statuses(self.owners.keys().cloned());
@@ -234,6 +235,7 @@ impl Manager {
         self.zone_reports.set_live(name, false, self.now_ms);
         self.dirty.reach_node(name);
         self.all_connect_statuses();
+        self.all_policy_statuses();
         self.dirty.clashes_with_nodes();
         self.dirty.pods(self.pods.waiting_on(name));
         self.expire_numbers();

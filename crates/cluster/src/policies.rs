@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_api::conditions::{ACCEPTED, Finding, merge};
+use causeway_api::conditions::{ACCEPTED, Finding, READY, merge};
 use causeway_api::crd::policy::PolicyStatus;
 use causeway_api::policy::{self, Order, PolicyId, PolicyKind};
 use causeway_record::{
@@ -18,6 +18,7 @@ use serde_json::json;
 use crate::Manager;
 use crate::trouble::{finding, listed};
 use crate::writes::FIELD_MANAGER;
+use crate::zone_reports::{FAILED, PENDING, SUCCEEDED};
 
 /// The shortest time between two statuses of one policy.
 const PAUSE_MS: i64 = 1_000;
@@ -147,6 +148,11 @@ impl Manager {
         self.dirty.policies(std::mem::take(&mut self.policies.late));
     }
 
+    /// All policies hear of a node that comes, goes or falls silent.
+    pub(crate) fn all_policy_statuses(&mut self) {
+        self.dirty.policies(self.policies.all());
+    }
+
     /// Writes the status of a policy if it is not what the policy has.
     pub(crate) fn settle_policy(&mut self, id: &PolicyId) {
         let Some(state) = self.policies.all.get(id).filter(|state| !state.object.deleting) else { return };
@@ -157,7 +163,9 @@ impl Manager {
         let accepted = self.policy_accepted(state);
         let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
         let told = &state.told().conditions;
-        let conditions = merge(told, std::slice::from_ref(&accepted), state.object.generation, &now);
+        let findings: Vec<Finding> =
+            [accepted.clone()].into_iter().chain(self.policy_ready(state, &accepted)).collect();
+        let conditions = merge(told, &findings, state.object.generation, &now);
         if conditions == *told {
             return;
         }
@@ -171,8 +179,9 @@ impl Manager {
 
     fn write_policy_status(&mut self, id: &PolicyId, wanted: PolicyStatus) {
         let (api_version, kind) = kind_of(id.kind).api_version_and_kind();
-        // What is applied: our own condition only, so that those of others stay theirs.
-        let own: Vec<_> = wanted.conditions.iter().filter(|one| one.type_ == ACCEPTED).collect();
+        // What is applied: our own conditions only, so that those of others stay theirs.
+        let is_ours = |kind: &str| [ACCEPTED, READY].contains(&kind);
+        let own: Vec<_> = wanted.conditions.iter().filter(|one| is_ours(&one.type_)).collect();
         let body = json!({
             "apiVersion": api_version, "kind": kind, "metadata": {"name": id.name}, "status": {"conditions": own},
         });
@@ -216,6 +225,37 @@ impl Manager {
         );
         words.insert(1, message);
         finding(ACCEPTED, true, "EqualPriority", words.join(". "))
+    }
+
+    /// Whether every zone has carried a policy out as it is written now. Before reports are listed, what was said stays.
+    fn policy_ready(&self, state: &State, accepted: &Finding) -> Option<Finding> {
+        if state.object.meant.is_err() {
+            let message = "Nothing of it is carried out, see Accepted".to_owned();
+            return Some(finding(READY, false, &accepted.reason, message));
+        }
+        if !self.zone_reports.are_listed() {
+            return None;
+        }
+        let (id, version) = (&state.object.id, state.object.version());
+        let (mut live, mut done, mut failing, mut waiting) = (0, 0, Vec::new(), Vec::new());
+        for (node, _) in self.nodes.live().filter(|(_, live)| *live) {
+            live += 1;
+            if let Some(failure) = self.zone_reports.policy_failure(id, node) {
+                failing.push(format!("{node}: {failure}"));
+            } else if self.zone_reports.carried_out(id, node) == Some(version.as_str()) {
+                done += 1;
+            } else {
+                waiting.push(node);
+            }
+        }
+        let zones = format!("{done}/{live} zones");
+        Some(if !failing.is_empty() {
+            finding(READY, false, FAILED, format!("{zones}; {}", listed(failing, "; ")))
+        } else if !waiting.is_empty() {
+            finding(READY, false, PENDING, format!("{zones}; waiting for: {}", listed(waiting, ", ")))
+        } else {
+            finding(READY, live > 0, if live > 0 { SUCCEEDED } else { PENDING }, zones)
+        })
     }
 
     /// A warning about namespaces that the cluster itself needs.

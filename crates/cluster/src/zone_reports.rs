@@ -4,10 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_alloc::{Cleared, Epoch};
+use causeway_api::policy::PolicyId;
 use causeway_record::{Event, RenderedHash, ZoneReport};
 use causeway_types::{ConnectName, NetworkName, NodeName};
 
 use crate::Manager;
+
+/// In a word: every zone has carried out what is asked for; some cannot; some have not yet.
+pub(crate) const SUCCEEDED: &str = "OVNSetupSucceeded";
+pub(crate) const FAILED: &str = "OVNSetupFailed";
+pub(crate) const PENDING: &str = "OVNSetupPending";
 
 /// The last report of each zone.
 #[derive(Debug, Default)]
@@ -30,6 +36,7 @@ pub(crate) struct News {
     /// Connections that the zone had rendered, and does not say so any more.
     lost: BTreeSet<ConnectName>,
     networks: BTreeSet<NetworkName>,
+    policies: BTreeSet<PolicyId>,
     cleared: bool,
 }
 
@@ -55,8 +62,27 @@ impl ZoneReports {
                 self.failing.remove(network);
             }
         }
+        let mut policies = self.news(&old.carried_out, &new.carried_out);
+        policies.extend(self.news(&old.policies, &new.policies));
         self.reports.extend(report.map(|report| (node.clone(), report)));
-        News { connects, lost, networks, cleared }
+        News { connects, lost, networks, policies, cleared }
+    }
+
+    /// The policies of which two reports say different things.
+    fn news(&mut self, old: &[(PolicyId, String)], new: &[(PolicyId, String)]) -> BTreeSet<PolicyId> {
+        self.compared += old.len() + new.len();
+        let (old, new): (BTreeSet<_>, BTreeSet<_>) = (old.iter().collect(), new.iter().collect());
+        old.symmetric_difference(&new).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Which spec of a policy a zone has carried out.
+    pub(crate) fn carried_out(&self, policy: &PolicyId, node: &NodeName) -> Option<&str> {
+        said_of(policy, &self.reports.get(node)?.carried_out)
+    }
+
+    /// What a zone could not do for a policy.
+    pub(crate) fn policy_failure(&self, policy: &PolicyId, node: &NodeName) -> Option<&str> {
+        said_of(policy, &self.reports.get(node)?.policies)
     }
 
     /// The keys under which two maps differ. Only the two reports of one zone are looked at, however many connections there
@@ -137,12 +163,17 @@ impl ZoneReports {
     }
 }
 
+fn said_of<'a>(policy: &PolicyId, all: &'a [(PolicyId, String)]) -> Option<&'a str> {
+    all.iter().find(|(id, _)| id == policy).map(|(_, text)| text.as_str())
+}
+
 impl Manager {
     /// Once all reports are known, a zone that says nothing is silent.
     pub(crate) fn listen_to_reports(&mut self, event: &Event<ZoneReport, NodeName>) {
         if matches!(event, Event::Synced) && self.zone_reports.listed_since.is_none() {
             self.zone_reports.listed_since = Some(self.now_ms);
             self.all_connect_statuses();
+            self.all_policy_statuses();
         }
     }
 
@@ -163,6 +194,7 @@ impl Manager {
         let news = self.zone_reports.set(node, report);
         self.zone_lost(node, &news.lost);
         self.dirty.connect_statuses(news.connects);
+        self.dirty.policies(news.policies);
         let owners = news.networks.iter().filter_map(|name| self.networks.get(name)?.owner().cloned());
         self.dirty.statuses(owners);
         news.cleared

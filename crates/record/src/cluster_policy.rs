@@ -33,6 +33,13 @@ pub struct ClusterPolicy {
     pub logging: Logging,
 }
 
+impl ClusterPolicy {
+    /// Tells this spec of it from every other.
+    pub fn version(&self) -> String {
+        format!("{}/{}", self.uid, self.generation.unwrap_or_default())
+    }
+}
+
 /// A kind of cluster-scoped policies.
 pub trait PolicyObject: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
     /// Which.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use causeway_alloc::{Cleared, Epoch};
 use causeway_api::crd::{self, FailureSubject, ZoneFailure};
+use causeway_api::policy::{PolicyId, PolicyKind};
 use causeway_types::{ConnectName, NetworkName, NodeName};
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,12 @@ pub struct ZoneReport {
     pub connects: BTreeMap<ConnectName, String>,
     /// What it could not do for networks.
     pub networks: BTreeMap<NetworkName, String>,
+    /// What the zone has carried out of each cluster-scoped policy: UID and generation.
+    #[serde(default)]
+    pub carried_out: Vec<(PolicyId, String)>,
+    /// What it could not do for cluster-scoped policies.
+    #[serde(default)]
+    pub policies: Vec<(PolicyId, String)>,
 }
 
 /// Stands for the spec and the annotations that a zone has rendered: small, for there are as many as connections times zones.
@@ -60,8 +67,22 @@ impl ZoneReport {
             rendered: BTreeMap::new(),
             connects: BTreeMap::new(),
             networks: BTreeMap::new(),
+            carried_out: Vec::new(),
+            policies: Vec::new(),
         }
     }
+}
+
+/// What could not be done for policies of every kind.
+fn about_policies(failures: &[ZoneFailure]) -> Vec<(PolicyId, String)> {
+    let kinds = [
+        (FailureSubject::ClusterNetworkPolicy, PolicyKind::Cluster),
+        (FailureSubject::AdminNetworkPolicy, PolicyKind::Admin),
+        (FailureSubject::BaselineAdminNetworkPolicy, PolicyKind::Baseline),
+    ];
+    let of =
+        |(subject, kind)| about(failures, subject, |name| Some(PolicyId { kind, name: name.to_owned() }));
+    kinds.into_iter().flat_map(of).collect()
 }
 
 fn cleared(upto: i64, held: &[i64]) -> Cleared {
@@ -102,6 +123,10 @@ impl Watched for ZoneReport {
             let name = ConnectName::new(connect.name.as_str()).ok()?;
             Some((name, RenderedHash::new(&connect.hash)?))
         });
+        let carried_out = spec.policies.into_iter().filter_map(|policy| {
+            let kind = PolicyKind::named(&policy.kind)?;
+            Some((PolicyId { kind, name: policy.name }, policy.version))
+        });
         Self {
             node,
             cleared: cleared(spec.epoch, &spec.held_epochs),
@@ -110,6 +135,8 @@ impl Watched for ZoneReport {
                 ConnectName::new(name).ok()
             }),
             networks: about(&spec.failures, FailureSubject::Network, |name| NetworkName::new(name).ok()),
+            carried_out: carried_out.collect(),
+            policies: about_policies(&spec.failures),
         }
     }
 }
@@ -152,15 +179,19 @@ mod tests {
         let report: ZoneReport = trimmed(
             json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ZoneReport", "metadata": {"name": "n1"},
             "spec": {"epoch": 7, "heldEpochs": [3], "connects": [{"name": "road", "hash": "00ff"}, {"name": "path", "hash": "none"}],
-                     "failures": [failure("Network", "blue", "no"), failure("ClusterNetworkConnect", "road", "one"),
+                     "policies": [{"kind": "AdminNetworkPolicy", "name": "guard", "version": "u/2"}, {"kind": "Other", "name": "x", "version": "u/1"}],
+                     "failures": [failure("ClusterNetworkPolicy", "wall", "held"), failure("Network", "blue", "no"), failure("ClusterNetworkConnect", "road", "one"),
                                   failure("ClusterNetworkConnect", "road", "two"), failure("Node", "n1", "off")]}}),
         );
+        let policy = |kind, name: &str| PolicyId { kind, name: name.to_owned() };
         let road: ConnectName = "road".parse().unwrap();
         let expected = ZoneReport {
             cleared: Cleared::new(Epoch(7), [Epoch(3)]),
             rendered: [(road.clone(), RenderedHash(255))].into(),
             connects: [(road, "one; two".to_owned())].into(),
             networks: [("blue".parse().unwrap(), "no".to_owned())].into(),
+            carried_out: vec![(policy(PolicyKind::Admin, "guard"), "u/2".to_owned())],
+            policies: vec![(policy(PolicyKind::Cluster, "wall"), "held".to_owned())],
             ..ZoneReport::none("n1".parse().unwrap())
         };
         assert_eq!(report, expected);

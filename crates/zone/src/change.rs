@@ -84,6 +84,8 @@ pub enum Change {
     },
     /// Whom policies on a network select among those who are there already.
     Narrowed(NetworkName),
+    /// Which specs of cluster-scoped policies are carried out.
+    Versions,
     /// Whether rules name a set for a class of networks, or under which numbers of ports.
     PeerSet {
         /// The set.
@@ -129,6 +131,7 @@ impl Change {
             | Self::Policy { .. }
             | Self::Isolation { .. }
             | Self::Narrowed(_)
+            | Self::Versions
             | Self::PeerSet { .. }
             | Self::Peer { .. } => false,
         }

@@ -30,8 +30,8 @@ pub use network::{
 };
 pub use udn::{UserDefinedNetwork, UserDefinedNetworkSpec};
 pub use zone_report::{
-    ConnectReport, FailureSubject, MAX_FAILURES, MAX_REPORTED_CONNECTS, ZoneFailure, ZoneReport,
-    ZoneReportSpec,
+    ConnectReport, FailureSubject, MAX_FAILURES, MAX_REPORTED_CONNECTS, MAX_REPORTED_POLICIES, PolicyReport,
+    ZoneFailure, ZoneReport, ZoneReportSpec,
 };
 
 /// The API group of Causeway's own resources.

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub const MAX_FAILURES: usize = 50;
 /// The most ClusterNetworkConnects that a report names.
 pub const MAX_REPORTED_CONNECTS: usize = 4096;
+/// The most cluster-scoped policies that a report names.
+pub const MAX_REPORTED_POLICIES: usize = 4096;
 
 /// Written by the node of the same name, read by the cluster manager. Nothing here is configuration.
 #[derive(Clone, CustomResource, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -35,6 +37,10 @@ pub struct ZoneReportSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4096))]
     pub connects: Vec<ConnectReport>,
+    /// What the zone has carried out, for each cluster-scoped policy, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 4096))]
+    pub policies: Vec<PolicyReport>,
     /// What the zone could not do, the first 50, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50))]
@@ -56,6 +62,20 @@ pub struct ConnectReport {
     pub hash: String,
 }
 
+/// What the zone has carried out of one cluster-scoped policy.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct PolicyReport {
+    /// Its kind.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The UID and generation that the zone has carried out.
+    #[schemars(length(min = 1, max = 64))]
+    pub version: String,
+}
+
 /// What a failure is about.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
 #[schemars(transform = super::field_documents)]
@@ -64,6 +84,12 @@ pub enum FailureSubject {
     Network,
     /// A ClusterNetworkConnect.
     ClusterNetworkConnect,
+    /// A ClusterNetworkPolicy.
+    ClusterNetworkPolicy,
+    /// An AdminNetworkPolicy.
+    AdminNetworkPolicy,
+    /// The BaselineAdminNetworkPolicy.
+    BaselineAdminNetworkPolicy,
     /// The node itself.
     Node,
 }

@@ -62,6 +62,13 @@ impl PolicyKind {
     }
 }
 
+impl PolicyKind {
+    /// The kind that Kubernetes calls so.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.to_string() == name)
+    }
+}
+
 impl fmt::Display for PolicyKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

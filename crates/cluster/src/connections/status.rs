@@ -16,7 +16,7 @@ use crate::decision::Acceptance;
 use crate::nodes::Nodes;
 use crate::trouble::{finding, listed};
 use crate::writes::FIELD_MANAGER;
-use crate::zone_reports::ZoneReports;
+use crate::zone_reports::{FAILED, PENDING, SUCCEEDED, ZoneReports};
 
 /// Beyond so many zones only failing ones are listed, and no more than these.
 const LISTED_ZONES: usize = 100;
@@ -24,9 +24,6 @@ const LISTED_ZONES: usize = 100;
 const SILENCE_MS: i64 = 60_000;
 /// The shortest time between two statuses of one connection.
 const PAUSE_MS: i64 = 1_000;
-const SUCCEEDED: &str = "OVNSetupSucceeded";
-const FAILED: &str = "OVNSetupFailed";
-const PENDING: &str = "OVNSetupPending";
 const UNHEARD: &str = "NodeNotHeardOf";
 const DONE: &str = "Connect router and all ports created successfully";
 /// What a zone has done of a connection that is not accepted.

@@ -38,7 +38,9 @@ fn a_policy_that_is_fine_is_told_once() {
     assert_eq!(
         world.object(CNP, "a")["status"],
         json!({"conditions": [{"type": "Accepted", "status": "True", "reason": "Accepted", "observedGeneration": 1,
-            "message": "The policy is carried out as it is written", "lastTransitionTime": "1970-01-01T00:00:01Z"}]})
+            "message": "The policy is carried out as it is written", "lastTransitionTime": "1970-01-01T00:00:01Z"},
+            {"type": "Ready", "status": "False", "reason": "OVNSetupPending", "observedGeneration": 1,
+            "message": "0/1 zones; waiting for: [n1]", "lastTransitionTime": "1970-01-01T00:00:01Z"}]})
     );
     world.tick(5_000);
     assert_eq!(world.writes, ["clusternetworkpolicies a status"]);
@@ -46,6 +48,53 @@ fn a_policy_that_is_fine_is_told_once() {
     // Rule 7: a restart writes nothing.
     world.restart(|_| {});
     assert!(!world.writes.iter().any(|write| write.contains("policies")), "{:?}", world.writes);
+}
+
+/// What a zone says of policies: which spec it has carried out, and what it could not do.
+fn report(world: &mut World, second: i64, node: &str, version: Option<&str>, failure: Option<&str>) {
+    let done: Vec<Value> = version
+        .into_iter()
+        .map(|version| json!({"kind": "ClusterNetworkPolicy", "name": "a", "version": version}))
+        .collect();
+    let failures: Vec<Value> = failure
+        .into_iter()
+        .map(|text| json!({"subject": "ClusterNetworkPolicy", "name": "a", "reason": "R", "message": text}))
+        .collect();
+    world.report(node, json!({"epoch": 0, "policies": done, "failures": failures}));
+    world.tick(second * 1_000);
+}
+
+/// Ready means that every zone that is heard of has carried out this very spec.
+#[test]
+fn ready_when_every_zone_has_carried_it_out() {
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    world.tick(1_000);
+    policy(&mut world, "a", spec("Admin", 1, "red"));
+    let ready = |world: &World| world.condition(CNP, "a", "Ready");
+    let uid = world.object(CNP, "a")["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    report(&mut world, 6, "n1", Some(&format!("{uid}/1")), None);
+    assert_eq!(ready(&world), "False/OVNSetupPending 1/2 zones; waiting for: [n2]");
+    report(&mut world, 9, "n2", Some("another/1"), None);
+    assert_eq!(
+        ready(&world),
+        "False/OVNSetupPending 1/2 zones; waiting for: [n2]",
+        "one of that name that is gone"
+    );
+    report(&mut world, 12, "n2", None, Some("ovn-controller on n2 has not answered"));
+    assert_eq!(ready(&world), "False/OVNSetupFailed 1/2 zones; [n2: ovn-controller on n2 has not answered]");
+    report(&mut world, 15, "n2", Some(&format!("{uid}/1")), None);
+    assert_eq!(ready(&world), "True/OVNSetupSucceeded 2/2 zones");
+    world.writes.clear();
+    world.restart(|_| {});
+    assert!(!world.writes.iter().any(|write| write.contains("policies")), "{:?}", world.writes);
+    // What nobody can carry out is never ready.
+    policy(&mut world, "a", json!({"tier": "Admin", "priority": 2000, "subject": {"namespaces": {}}}));
+    world.tick(60_000);
+    assert!(
+        ready(&world).starts_with("False/InvalidPriority Nothing of it is carried out"),
+        "{}",
+        ready(&world)
+    );
 }
 
 /// POL-100, across kinds: the younger one names the other, and is alone again when that one goes or changes.

@@ -33,6 +33,11 @@ pub fn request(id: usize, rows: &[Planned]) -> Vec<u8> {
     let mut sets: BTreeMap<(&str, Uuid, &str), Vec<Atom>> = BTreeMap::new();
     let mut ops = Vec::new();
     for row in rows {
+        if let (Some(edge), Some((_, one))) = (row.member_of, row.columns.first()) {
+            let members = sets.entry((edge.parent.meta.name, edge.parent.uuid, edge.column)).or_default();
+            members.extend(one.atoms().iter().cloned());
+            continue;
+        }
         let columns =
             row.columns.iter().map(|(at, d)| (Name::from(row.meta.columns[usize::from(*at)]), d.clone()));
         ops.push(Op::Insert {
@@ -59,6 +64,24 @@ pub fn request(id: usize, rows: &[Planned]) -> Vec<u8> {
             mutations: vec![mutation],
         });
     }
+    transact(id, ops)
+}
+
+/// A request that gives rows that are there other columns.
+pub fn update(id: usize, rows: &[Planned]) -> Vec<u8> {
+    let update = |row: &Planned| {
+        let columns =
+            row.columns.iter().map(|(at, d)| (Name::from(row.meta.columns[usize::from(*at)]), d.clone()));
+        Op::Update {
+            table: row.meta.name.into(),
+            conditions: vec![Condition::uuid(row.uuid)],
+            row: columns.collect(),
+        }
+    };
+    transact(id, rows.iter().map(update).collect())
+}
+
+fn transact(id: usize, ops: Vec<Op>) -> Vec<u8> {
     let mut out = format!("{{\"id\":{id},\"method\":\"transact\",\"params\":").into_bytes();
     Transaction::new(ops).encode(&mut out, "OVN_Northbound");
     out.push(b'}');

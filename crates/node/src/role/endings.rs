@@ -130,7 +130,7 @@ impl Endings {
     pub(super) fn turn(&mut self, zone: &Zone, settled: bool, signs: &Signs) -> bool {
         match &self.stage {
             Stage::Rest => return self.begin(zone, settled, signs),
-            Stage::Counted(before) if signs.asked > *before && signs.all_installed() => self.look(zone),
+            Stage::Counted(before) if signs.have_installed_since(*before) => self.look(zone),
             Stage::Counted(_) => {}
             Stage::Looking { .. } => self.judge(zone),
         }

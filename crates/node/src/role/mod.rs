@@ -14,6 +14,7 @@
 //! known: old is better than half.
 
 mod annotations;
+mod carried_out;
 mod cgroups;
 mod endings;
 mod flags;

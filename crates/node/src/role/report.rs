@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use causeway_alloc::{Cleared, Epoch};
 use causeway_api::conditions::cut;
 use causeway_api::crd::{FailureSubject, MAX_FAILURES, ZoneFailure, ZoneReportSpec};
+use causeway_api::policy::PolicyKind;
 use causeway_record::Node;
 use causeway_types::NodeName;
-use causeway_zone::{Problem, Reason, Subject, Zone};
+use causeway_zone::{PolicyKey, Problem, Reason, Subject, Zone};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::carried_out::CarriedOut;
 use super::rendered::{Rendered, missing};
 use super::silence::Component;
 use super::trouble::{HELD, Trouble};
@@ -28,19 +30,26 @@ pub(super) fn silence(node: &NodeName, who: Component, since: Instant) -> String
     format!("{} on {node} has not answered since {clock}: {}", who.name(), who.advice())
 }
 
+/// How far everything is that reports speak of.
+#[derive(Clone, Copy)]
+pub(super) struct Progress<'a> {
+    pub(super) troubles: &'a [Trouble],
+    pub(super) cleared: &'a Cleared,
+    pub(super) rendered: &'a Rendered,
+    pub(super) policies: &'a CarriedOut,
+    /// Who does not do its part.
+    pub(super) silent: Option<&'a str>,
+}
+
 /// What the zone and its two databases say, and who does not do its part.
-pub(super) fn report(
-    zone: &Zone,
-    troubles: &[Trouble],
-    cleared: &Cleared,
-    rendered: &Rendered,
-    silent: Option<&str>,
-) -> ZoneReportSpec {
+pub(super) fn report(zone: &Zone, progress: Progress<'_>) -> ZoneReportSpec {
+    let Progress { troubles, cleared, rendered, policies, silent } = progress;
     let mut failures = BTreeMap::new();
     if let Some(silent) = silent {
         let here = Subject::Node(zone.config().node.clone());
-        let waiting = rendered.pending().iter().cloned().map(Subject::Connect);
-        for subject in waiting.chain([here]) {
+        let roads = rendered.pending().iter().cloned().map(Subject::Connect);
+        let waiting = policies.pending(zone).map(|id| Subject::Policy(PolicyKey::Cluster(id.clone())));
+        for subject in roads.chain(waiting).chain([here]) {
             add(&mut failures, failure(zone, &subject, SILENT, silent));
         }
     }
@@ -62,11 +71,19 @@ pub(super) fn report(
             add(&mut failures, of_trouble(zone, subject, trouble));
         }
     }
+    let carried_out = policies.reports(zone, troubles);
     let failure_count = failures.len() as i64;
     let failures = failures.into_values().take(MAX_FAILURES).collect();
     let number = |epoch: Epoch| i64::try_from(epoch.0).unwrap_or(i64::MAX);
     let (epoch, held_epochs) = (number(cleared.upto()), cleared.held().map(number).collect());
-    ZoneReportSpec { epoch, held_epochs, connects: rendered.reports(), failures, failure_count }
+    ZoneReportSpec {
+        epoch,
+        held_epochs,
+        connects: rendered.reports(),
+        policies: carried_out,
+        failures,
+        failure_count,
+    }
 }
 
 /// One line for each subject: the first reason stands for all of its slices.
@@ -90,6 +107,7 @@ fn failure(zone: &Zone, subject: &Subject, reason: &str, message: &str) -> ZoneF
         Subject::Connect(connect) => {
             (FailureSubject::ClusterNetworkConnect, connect.to_string(), message.to_owned())
         }
+        Subject::Policy(PolicyKey::Cluster(id)) => (of_policy(id.kind), id.name.clone(), message.to_owned()),
         Subject::Nad(_) | Subject::Node(_) | Subject::Pod(_) | Subject::Service(_) | Subject::Policy(_) => {
             of_node()
         }
@@ -97,9 +115,17 @@ fn failure(zone: &Zone, subject: &Subject, reason: &str, message: &str) -> ZoneF
     ZoneFailure { subject: kind, name, reason: reason.to_owned(), message: cut(&message, LONGEST_MESSAGE) }
 }
 
+fn of_policy(kind: PolicyKind) -> FailureSubject {
+    match kind {
+        PolicyKind::Cluster => FailureSubject::ClusterNetworkPolicy,
+        PolicyKind::Admin => FailureSubject::AdminNetworkPolicy,
+        PolicyKind::Baseline => FailureSubject::BaselineAdminNetworkPolicy,
+    }
+}
+
 /// The object: it goes with its Node. All fields are there, empty or not: what a writer does not state, others may.
 pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
-    let ZoneReportSpec { epoch, held_epochs, connects, failures, failure_count } = spec;
+    let ZoneReportSpec { epoch, held_epochs, connects, policies, failures, failure_count } = spec;
     json!({
         "apiVersion": "k8s.ovn.org/v1",
         "kind": "ZoneReport",
@@ -111,6 +137,7 @@ pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
             "epoch": epoch,
             "heldEpochs": held_epochs,
             "connects": connects,
+            "policies": policies,
             "failures": failures,
             "failureCount": failure_count,
         },
@@ -129,6 +156,16 @@ mod tests {
         Zone::new(ZoneConfig::new("n1".parse().unwrap(), cluster))
     }
 
+    fn report_of(
+        zone: &Zone,
+        troubles: &[Trouble],
+        cleared: &Cleared,
+        silent: Option<&str>,
+    ) -> ZoneReportSpec {
+        let (rendered, policies) = (&Rendered::default(), &CarriedOut::default());
+        report(zone, Progress { troubles, cleared, rendered, policies, silent })
+    }
+
     #[test]
     fn a_slice_is_told_of_everybody_whom_it_concerns() {
         let of = |slice: &str| {
@@ -140,7 +177,7 @@ mod tests {
                 reason: "DatabaseRefused",
                 message: format!("{slice} no"),
             };
-            let report = report(&zone, &[trouble], &Cleared::default(), &Rendered::default(), None);
+            let report = report_of(&zone, &[trouble], &Cleared::default(), None);
             let told = report.failures.into_iter().filter(|failure| failure.reason == "DatabaseRefused");
             told.map(|failure| (failure.subject, failure.name)).collect::<Vec<_>>()
         };
@@ -148,6 +185,8 @@ mod tests {
         assert_eq!(of("network:blue:pod:a:b:"), [(FailureSubject::Network, "blue".into())]);
         assert_eq!(of("cnc:main:link:blue:n1:"), connect("main"));
         assert_eq!(of("Load_Balancer_Group:cnc_svc_main"), connect("main"));
+        let policy = vec![(FailureSubject::ClusterNetworkPolicy, "wall".to_owned())];
+        assert_eq!(of("policy:rules:blue:CNP//wall:"), policy);
         assert_eq!(of("zone:common:"), [(FailureSubject::Node, "n1".into())]);
         assert_eq!(of("service:ns1:web:blue:"), [(FailureSubject::Node, "n1".into())]);
     }
@@ -157,7 +196,7 @@ mod tests {
     fn a_silent_component_is_named() {
         let text = silence(&"n1".parse().unwrap(), Component::Controller, Instant::now());
         assert!(text.starts_with("ovn-controller on n1 has not answered since 2"), "{text}");
-        let report = report(&zone(), &[], &Cleared::default(), &Rendered::default(), Some(&text));
+        let report = report_of(&zone(), &[], &Cleared::default(), Some(&text));
         let line = report.failures.iter().find(|failure| failure.reason == SILENT).unwrap();
         assert_eq!((line.subject, line.name.as_str()), (FailureSubject::Node, "n1"));
     }
@@ -165,7 +204,7 @@ mod tests {
     /// A zone whose node is not known yet: one line for the default network, and no more.
     #[test]
     fn a_report_is_one_line_for_each_subject() {
-        let report = report(&zone(), &[], &Cleared::new(Epoch(7), [Epoch(4)]), &Rendered::default(), None);
+        let report = report_of(&zone(), &[], &Cleared::new(Epoch(7), [Epoch(4)]), None);
         let lines: Vec<(&str, &str)> =
             report.failures.iter().map(|f| (f.name.as_str(), f.reason.as_str())).collect();
         assert_eq!(lines, [("default", "NodeNotReady")]);

@@ -28,6 +28,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::annotations;
+use super::carried_out::CarriedOut;
 use super::endings::Endings;
 use super::flags::NodeFlags;
 use super::host::{HostTask, kernel_events, memory, programs};
@@ -137,6 +138,8 @@ struct Task {
     ports: Ports,
     /// The connections that are installed.
     rendered: Rendered,
+    /// The cluster-scoped policies that are carried out.
+    carried_out: CarriedOut,
     /// Who owes an answer.
     silence: Silence,
     /// Who has owed one for too long, for people.
@@ -216,6 +219,7 @@ impl Task {
             management: None,
             ports: Ports::default(),
             rendered: Rendered::default(),
+            carried_out: CarriedOut::default(),
             silence: Silence::new(Instant::now()),
             silent: None,
             chassis: None,
@@ -287,6 +291,7 @@ impl Task {
         self.stirred |= !changes.is_empty();
         self.roads_stirred |= changes.iter().any(Change::concerns_connections);
         self.endings.narrowed(changes);
+        self.carried_out.changed(changes);
         if self.state.is_ready() {
             self.wiring.publish(&self.state.zone, changes);
         }
@@ -320,6 +325,7 @@ impl Task {
             self.wiring.publish(&self.state.zone, &Changes::everything());
             self.wiring.set_listed();
             self.endings.narrowed(&Changes::everything());
+            self.carried_out.changed(&Changes::everything());
             return Dirty::everything();
         }
         self.changed(&effect.changes)
@@ -349,6 +355,7 @@ impl Task {
         };
         if let Some(spec) = there.as_ref().filter(|_| !self.succeeded) {
             self.rendered.inherit(&spec.connects);
+            self.carried_out.inherit(&spec.policies);
         }
         if self.reported != there {
             self.reported = None;
@@ -388,7 +395,7 @@ impl Task {
         self.annotate();
         self.wiring.statuses().into_iter().for_each(|status| self.writer.send(status));
         self.listen();
-        self.end_connections();
+        self.follow_policies();
         if self.stirred && self.looked.elapsed() >= LOOK_INTERVAL {
             self.look();
         }
@@ -429,10 +436,13 @@ impl Task {
         self.wiring.set_silent(self.silent.as_deref());
     }
 
-    /// Ends connections that run already and are not allowed any more.
-    fn end_connections(&mut self) {
+    /// Ends connections that run already and are not allowed any more, and hears which policies are carried out.
+    fn follow_policies(&mut self) {
         let (settled, signs) = (self.northbound.is_settled(), self.signs());
-        if self.endings.turn(&self.state.zone, settled, &signs) {
+        let ends = self.endings.turn(&self.state.zone, settled, &signs);
+        let (count, news) = self.carried_out.turn(&self.state.zone, settled, &signs);
+        self.stirred |= news;
+        if ends || count {
             self.northbound.count();
         }
     }

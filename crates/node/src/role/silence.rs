@@ -69,6 +69,11 @@ impl Signs {
         let reached = |done: Option<i64>| self.asked.is_some() && done >= self.asked;
         reached(self.northd) && reached(self.controller)
     }
+
+    /// The same, and a change has been counted since the count was this.
+    pub(super) fn have_installed_since(&self, before: Option<i64>) -> bool {
+        self.asked > before && self.all_installed()
+    }
 }
 
 /// What to ask now.

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use causeway_api::policy::PolicyId;
 use causeway_api::selector::Labels;
 use causeway_record::{Logging, Protocol};
 use causeway_types::{NamespaceName, NetworkName, NodeName};
@@ -72,6 +73,8 @@ pub(crate) struct Policies {
     /// Nodes by their labels, with their addresses.
     nodes: BTreeMap<NodeName, (Labels, Box<[IpAddr]>)>,
     classes: Classes,
+    /// Which spec of each cluster-scoped policy is carried out.
+    versions: BTreeMap<PolicyId, String>,
 }
 
 impl Policies {

@@ -1,6 +1,6 @@
 //! What the zone tells its policies, and what it answers about them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -33,10 +33,14 @@ impl Zone {
     pub fn apply_cluster_policy(&mut self, policy: &record::ClusterPolicy) -> Changes {
         let key = PolicyKey::Cluster(policy.id.clone());
         let (changes, refusal) = match &policy.meant {
-            Ok(meant) => return self.set_policy(&key, Some(PolicyInfo::of_cluster(meant, policy.logging))),
+            Ok(meant) => {
+                let changes = self.set_policy(&key, Some(PolicyInfo::of_cluster(meant, policy.logging)));
+                return self.set_version(&policy.id, Some(policy.version()), changes);
+            }
             Err(refusal @ Refusal::Unreadable(_)) => (Changes::default(), refusal),
             Err(refusal) => (self.set_policy(&key, None), refusal),
         };
+        let changes = self.set_version(&policy.id, None, changes);
         let problem = Problem::new(Reason::Malformed, format!("{key}: {refusal}"));
         self.report(Subject::Policy(key), Some(problem));
         changes
@@ -44,7 +48,21 @@ impl Zone {
 
     /// A cluster-scoped policy is gone.
     pub fn delete_cluster_policy(&mut self, id: &PolicyId) -> Changes {
-        self.set_policy(&PolicyKey::Cluster(id.clone()), None)
+        let changes = self.set_policy(&PolicyKey::Cluster(id.clone()), None);
+        self.set_version(id, None, changes)
+    }
+
+    /// Which spec of a cluster-scoped policy is carried out from now on.
+    fn set_version(&mut self, id: &PolicyId, version: Option<String>, mut changes: Changes) -> Changes {
+        let versions = &mut self.policies.versions;
+        if versions.get(id) != version.as_ref() {
+            changes.add(Change::Versions);
+        }
+        match version {
+            Some(version) => drop(versions.insert(id.clone(), version)),
+            None => drop(versions.remove(id)),
+        }
+        changes
     }
 
     fn set_policy(&mut self, key: &PolicyKey, info: Option<PolicyInfo>) -> Changes {
@@ -206,6 +224,11 @@ impl Zone {
     /// A policy.
     pub fn policy(&self, key: &PolicyKey) -> Option<&PolicyInfo> {
         self.policies.entries.get(key).map(|entry| &*entry.info)
+    }
+
+    /// Which spec of each cluster-scoped policy is carried out: its UID and generation.
+    pub fn policy_versions(&self) -> &BTreeMap<PolicyId, String> {
+        &self.policies.versions
     }
 
     /// How many policies there are, and what is here of them.

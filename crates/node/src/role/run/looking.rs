@@ -116,7 +116,14 @@ impl Task {
         }
         let troubles = self.troubles();
         let silent = self.silent.as_deref();
-        let spec = report::report(&self.state.zone, &troubles, &self.cleared, &self.rendered, silent);
+        let progress = report::Progress {
+            troubles: &troubles,
+            cleared: &self.cleared,
+            rendered: &self.rendered,
+            policies: &self.carried_out,
+            silent,
+        };
+        let spec = report::report(&self.state.zone, progress);
         if self.reported.as_ref() == Some(&spec) {
             return;
         }

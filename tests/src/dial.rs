@@ -1,0 +1,63 @@
+//! Somebody who dials all the time, and counts how often he is answered.
+#![allow(clippy::unwrap_used)]
+
+use causeway_host::in_namespace;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long he waits for an answer, and after one.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// The dialler, until he is told to end.
+pub struct Dialler {
+    counts: Arc<Counts>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    tried: AtomicU64,
+    answered: AtomicU64,
+    ends: AtomicBool,
+}
+
+impl Dialler {
+    /// Begins to dial from a namespace.
+    pub fn begin(namespace: &Path, to: SocketAddr) -> Self {
+        let counts = Arc::new(Counts::default());
+        let (namespace, own) = (namespace.to_owned(), counts.clone());
+        let thread = thread::spawn(move || {
+            let dials = in_namespace(&namespace, || {
+                while !own.ends.load(Ordering::Relaxed) {
+                    own.tried.fetch_add(1, Ordering::Relaxed);
+                    if TcpStream::connect_timeout(&to, WAIT).is_ok() {
+                        own.answered.fetch_add(1, Ordering::Relaxed);
+                        thread::sleep(WAIT);
+                    }
+                }
+                Ok(())
+            });
+            dials.unwrap();
+        });
+        Self { counts, thread: Some(thread) }
+    }
+
+    /// How often he was answered up to now.
+    pub fn answered(&self) -> u64 {
+        self.counts.answered.load(Ordering::Relaxed)
+    }
+
+    /// Ends; says how often he was answered, of how many times he tried.
+    ///
+    /// # Panics
+    /// When he could not dial at all.
+    pub fn end(mut self) -> (u64, u64) {
+        self.counts.ends.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        (self.answered(), self.counts.tried.load(Ordering::Relaxed))
+    }
+}
