@@ -57,8 +57,8 @@ impl Stream {
                 let any: IpAddr = if asked.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
                 let tell = || told.send(()).unwrap();
                 match carrier {
-                    Carrier::Udp => push_udp(&UdpSocket::bind((any, port)).unwrap(), tell, &go_on),
-                    Carrier::Tcp => push_tcp(&TcpListener::bind((any, port)).unwrap(), tell, &go_on),
+                    Carrier::Udp => push_udp(&bound(|| UdpSocket::bind((any, port))), tell, &go_on),
+                    Carrier::Tcp => push_tcp(&bound(|| TcpListener::bind((any, port))), tell, &go_on),
                 }
                 Ok(())
             });
@@ -100,6 +100,18 @@ impl Stream {
     /// What it is, for people.
     pub fn name(&self) -> &str {
         &self.name
+    }
+}
+
+/// A socket on a port that an earlier stream may just be giving up.
+fn bound<T>(bind: impl Fn() -> std::io::Result<T>) -> T {
+    let began = Instant::now();
+    loop {
+        match bind() {
+            Ok(socket) => return socket,
+            Err(error) => assert!(began.elapsed() < PATIENCE / 2, "{error}"),
+        }
+        thread::sleep(PAUSE);
     }
 }
 

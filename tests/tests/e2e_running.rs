@@ -130,6 +130,7 @@ fn labels_and_restarts_end_it_too() {
     let running = streams(sandbox, "blue/a", "blue/b", &[LOST]);
     label("no");
     wait_ended(sandbox, "by a label", &running);
+    drop(running);
     label("yes");
     let running = streams(sandbox, "blue/a", "blue/b", &[LOST]);
     sandbox.signal("n2/causeway", "STOP").unwrap();
