@@ -56,7 +56,11 @@ pub fn inventory(sandbox: &Sandbox, nodes: &[&str]) -> BTreeSet<String> {
 /// Ports of pods of the cluster itself, whose links have the same names.
 fn system_ports(sandbox: &Sandbox, node: &str) -> BTreeSet<String> {
     let columns = "--columns=name,external_ids";
-    let rows = listed(sandbox.exec(node, &["ovs-vsctl", "--bare", "--format=csv", "--no-headings", columns, "list", "Interface"]));
+    let rows =
+        listed(sandbox.exec(
+            node,
+            &["ovs-vsctl", "--bare", "--format=csv", "--no-headings", columns, "list", "Interface"],
+        ));
     let system = rows.filter(|row| row.contains(&format!("iface-id={SYSTEM}")));
     system.filter_map(|row| Some(row.split(',').next()?.trim_matches('"').to_owned())).collect()
 }

@@ -18,6 +18,7 @@ pub(super) fn run(sandbox: &Sandbox, folder: &Folder, focus: Option<&str>) -> Re
         "--perturbation-wait-seconds=3",
         "--job-timeout-seconds=2",
         "--pod-creation-timeout-seconds=240",
+        "--cleanup-namespaces",
     ]);
     command.args(selection(focus));
     let outcomes = outcomes(&folder.run(&mut command)?);
@@ -29,7 +30,8 @@ pub(super) fn run(sandbox: &Sandbox, folder: &Folder, focus: Option<&str>) -> Re
 fn selection(focus: Option<&str>) -> Vec<String> {
     let tags = || focus.into_iter().flat_map(|tags| tags.split(','));
     let without = tags().filter_map(|tag| tag.strip_prefix('-'));
-    let without: Vec<&str> = Lists::of(Judge::Cyclonus).excluded().map(|tag| -> &str { tag }).chain(without).collect();
+    let without: Vec<&str> =
+        Lists::of(Judge::Cyclonus).excluded().map(|tag| -> &str { tag }).chain(without).collect();
     let with: Vec<&str> = tags().filter(|tag| !tag.starts_with('-')).collect();
     let mut words = vec![format!("--exclude={}", without.join(","))];
     if !with.is_empty() {
