@@ -49,7 +49,7 @@ const PRIMARY: &str = "k8s.ovn.org/primary-user-defined-network";
 
 /// Makes the networks and the policies that put namespaces on them.
 pub(super) fn prepare(sandbox: &Sandbox, judge: Judge, network: Network) -> Result<()> {
-    wait_for_the_last_judge(sandbox)?;
+    wait_for_the_last_judge(sandbox, judge)?;
     let mut objects = match network {
         Network::Default => Vec::new(),
         Network::One => vec![layer3("judge-a", 41)],
@@ -79,15 +79,17 @@ pub(super) fn prepare(sandbox: &Sandbox, judge: Judge, network: Network) -> Resu
     Ok(())
 }
 
-/// Judges delete their namespaces and do not wait for it; whoever comes next on the same sandbox would find the ruins.
-fn wait_for_the_last_judge(sandbox: &Sandbox) -> Result<()> {
-    let is_judges =
-        |name: &str| name.starts_with("network-policy-conformance-") || ["x", "y", "z"].contains(&name);
-    sandbox.wait_for("the namespaces of another judge to be gone", || {
+/// Judges delete their namespaces and do not wait for it: whoever uses the same ones next would find the ruins.
+fn wait_for_the_last_judge(sandbox: &Sandbox, judge: Judge) -> Result<()> {
+    let is_wanted = |name: &str| match judge {
+        Judge::Cnp | Judge::Anp => name.starts_with("network-policy-conformance-"),
+        Judge::Cyclonus => ["x", "y", "z"].contains(&name),
+        Judge::E2e | Judge::Netpol => false,
+    };
+    sandbox.wait_for("the namespaces of an earlier judge to be gone", || {
         let names = sandbox.kubectl(&["get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}"])?;
-        Ok((!names.split(' ').any(is_judges)).then_some(()))
-    })?;
-    Ok(())
+        Ok((!names.split(' ').any(is_wanted)).then_some(()))
+    })
 }
 
 /// Policies take effect a moment after they are created: an object is as it would be, without being there.
