@@ -25,12 +25,12 @@ programs: ## everything that a sandbox needs, and Causeway itself
 	$(call step,programs) cargo build $(quiet) --package causeway --package causeway-cni
 
 test: setup lint doc ## everything that must hold before a change goes in, whole clusters included
-	$(call step,set-up) scripts/setup e2e
+	$(call step,set-up) scripts/setup e2e judges
 	$(call step,tests) cargo test $(quiet) --workspace
 	$(call step,end to end) $(clusters) --test 'e2e_*' -- --test-threads=1
 
 e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (15 minutes)
-	$(call step,set-up) scripts/setup e2e
+	$(call step,set-up) scripts/setup e2e judges
 	$(call step,programs) cargo test $(quiet) --workspace --no-run
 	$(call step,end to end) $(clusters) --test 'e2e_*' --test 'slow_*' -- --test-threads=1
 

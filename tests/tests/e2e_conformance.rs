@@ -1,4 +1,4 @@
-//! Some of Kubernetes' own tests of networks, those that carry packets and are short. `make conformance` runs all of them.
+//! Some of the tests that others wrote, those that carry packets and are short. `make conformance` runs all of them.
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -19,14 +19,54 @@ const SPECS: [&str; 10] = [
     "Proxy version v1 should proxy through a service and a pod [Conformance]",
 ];
 
+/// Kubernetes' own specs of policies: a name of a port, a block with an exception, labels that change, UDP.
+const NETPOL: [&str; 4] = [
+    "should allow egress access on one named port [Feature:NetworkPolicy]",
+    "should enforce except clause while egress access to server in CIDR block [Feature:NetworkPolicy]",
+    "should allow ingress access from updated namespace [Feature:NetworkPolicy]",
+    "NetworkPolicy between server and client using UDP should enforce policy based on Ports [Feature:NetworkPolicy]",
+];
+
+/// A truth table of cyclonus, with the tag that it alone has.
+const CYCLONUS: (&str, [&str; 1]) = ("update-policy", ["Create/update policy"]);
+
+/// Of the policy API's tests, one of each kind.
+const CNP: (&str, [&str; 2]) = (
+    "CNP(AdminTierIngressNamedPort|BaselineTierEgressNodePeers)$",
+    [
+        "CNPAdminTierIngressNamedPort/Should_support_an_'allow-ingress'_policy_for_named_port",
+        "CNPBaselineTierEgressNodePeers/Should_support_an_'allow-egress'_rule_policy_for_egress-node-peer",
+    ],
+);
+const ANP: (&str, [&str; 2]) = (
+    "(AdminNetworkPolicyEgressNamedPort|BaselineAdminNetworkPolicyIngressNamedPort)$",
+    [
+        "AdminNetworkPolicyEgressNamedPort/Should_support_an_'allow-egress'_policy_for_named_port",
+        "BaselineAdminNetworkPolicyIngressNamedPort/Should_support_an_'allow-ingress'_policy_for_named_port",
+    ],
+);
+
 #[test]
 fn specs_of_kubernetes_pass() {
-    let focus = any_of(SPECS.into_iter());
-    let outcomes = Judge::E2e.run(shared(), Network::Default, Some(&focus)).unwrap();
-    for spec in &outcomes {
-        println!("{} {:.1} s: {} {}", spec.state, spec.seconds, spec.name, spec.message);
+    all_pass(Judge::E2e, Network::Default, &any_of(SPECS.into_iter()), &SPECS);
+}
+
+/// On three networks that a connection joins, where more can go wrong than on one.
+#[test]
+fn judges_of_policies_are_content() {
+    all_pass(Judge::Netpol, Network::Three, &any_of(NETPOL.into_iter()), &NETPOL);
+    all_pass(Judge::Cyclonus, Network::Three, CYCLONUS.0, &CYCLONUS.1);
+    all_pass(Judge::Cnp, Network::Three, CNP.0, &CNP.1);
+    all_pass(Judge::Anp, Network::Three, ANP.0, &ANP.1);
+}
+
+/// Each of these, by the end of its name, must run and pass.
+fn all_pass(judge: Judge, network: Network, focus: &str, names: &[&str]) {
+    let outcomes = judge.run(shared(), network, Some(focus)).unwrap();
+    for one in &outcomes {
+        println!("{} {:.1} s: {} {}", one.state, one.seconds, one.name, one.message);
     }
-    let passed = |spec: &str| outcomes.iter().any(|one| one.passed() && one.name.ends_with(spec));
-    let missing: Vec<&str> = SPECS.into_iter().filter(|spec| !passed(spec)).collect();
-    assert!(missing.is_empty(), "these did not pass: {missing:#?}; see target/conformance");
+    let passed = |name: &str| outcomes.iter().any(|one| one.passed() && one.name.ends_with(name));
+    let missing: Vec<&&str> = names.iter().filter(|name| !passed(name)).collect();
+    assert!(missing.is_empty(), "{}: these did not pass: {missing:#?}; see target/conformance", judge.name());
 }

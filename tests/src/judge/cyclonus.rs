@@ -8,7 +8,7 @@ use causeway_sandbox::harness::Sandbox;
 
 use super::{Folder, Judge, Lists, Outcome, outside};
 
-/// With a focus, only cases with one of these tags run: `deny-all,ip-block-no-except`.
+/// With a focus, only cases with one of these tags run, and none with a tag behind a minus: `deny-all,named-port,-multi-peer`.
 pub(super) fn run(sandbox: &Sandbox, folder: &Folder, focus: Option<&str>) -> Result<Vec<Outcome>> {
     let mut command = outside(sandbox, &Programs::find().program("cyclonus"))?;
     command.args(["generate", "--server-protocol=TCP,UDP", "--ignore-loopback"]);
@@ -18,14 +18,26 @@ pub(super) fn run(sandbox: &Sandbox, folder: &Folder, focus: Option<&str>) -> Re
         "--perturbation-wait-seconds=3",
         "--job-timeout-seconds=2",
         "--pod-creation-timeout-seconds=240",
+        "--cleanup-namespaces",
     ]);
-    command.arg(format!("--exclude={}", Lists::of(Judge::Cyclonus).excluded().collect::<Vec<_>>().join(",")));
-    if let Some(tags) = focus {
-        command.arg(format!("--include={tags}"));
-    }
+    command.args(selection(focus));
     let outcomes = outcomes(&folder.run(&mut command)?);
     ensure!(!outcomes.is_empty(), "cyclonus ran no case: see {}", folder.path("log").display());
     Ok(outcomes)
+}
+
+/// Which cases run. What is left out is always named: without that the judge leaves out five tags on its own.
+fn selection(focus: Option<&str>) -> Vec<String> {
+    let tags = || focus.into_iter().flat_map(|tags| tags.split(','));
+    let without = tags().filter_map(|tag| tag.strip_prefix('-'));
+    let without: Vec<&str> =
+        Lists::of(Judge::Cyclonus).excluded().map(|tag| -> &str { tag }).chain(without).collect();
+    let with: Vec<&str> = tags().filter(|tag| !tag.starts_with('-')).collect();
+    let mut words = vec![format!("--exclude={}", without.join(","))];
+    if !with.is_empty() {
+        words.push(format!("--include={}", with.join(",")));
+    }
+    words
 }
 
 /// A case begins with its name, has a line of counts for each step, and ends; one that does not end has failed.
@@ -51,6 +63,13 @@ fn outcomes(said: &str) -> Vec<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tags_are_wanted_or_not() {
+        assert_eq!(selection(None), ["--exclude=sctp"]);
+        assert_eq!(selection(Some("-conflict")), ["--exclude=sctp,conflict"]);
+        assert_eq!(selection(Some("udp,-conflict,tcp")), ["--exclude=sctp,conflict", "--include=udp,tcp"]);
+    }
 
     #[test]
     fn counts_of_wrong_answers_make_a_failure() {

@@ -1,7 +1,7 @@
 //! On which networks a judge's namespaces are, without the judge knowing.
 //!
 //! A namespace has its primary network from its creation on, and judges create their namespaces themselves: a mutating admission
-//! policy labels them on their way in. Judges learn a pod's address from its status, where the kubelet writes that of the default
+//! policy labels them on their way in, and again whenever a judge sets labels of its own. Judges learn a pod's address from its status, where the kubelet writes that of the default
 //! network; another policy writes the one that counts. A third one stops servers of a protocol that no kernel at hand has, which would
 //! keep their pods from getting ready.
 
@@ -38,9 +38,9 @@ impl Network {
 
 /// Which network of the three a namespace is on. Of the houses of the policy API's tests one is all on the hosts' network.
 const PLACES: [(&str, &str); 3] = [
-    ("judge-a", r"^((netpol-)?x(-[0-9]+)?|network-policy-conformance-gryffindor)$"),
-    ("judge-b", r"^((netpol-)?y(-[0-9]+)?|network-policy-conformance-(slytherin|hufflepuff))$"),
-    ("judge-c", r"^((netpol-)?z(-[0-9]+)?|network-policy-conformance-ravenclaw)$"),
+    ("judge-a", r"^(([a-z]+-)*x(-[0-9]+)?|network-policy-conformance-gryffindor)$"),
+    ("judge-b", r"^(([a-z]+-)*y(-[0-9]+)?|network-policy-conformance-(slytherin|hufflepuff))$"),
+    ("judge-c", r"^(([a-z]+-)*z(-[0-9]+)?|network-policy-conformance-ravenclaw)$"),
 ];
 const LABEL: &str = "judge.causeway.invalid/network";
 /// What containers do that must not do what they were made for.
@@ -49,6 +49,7 @@ const PRIMARY: &str = "k8s.ovn.org/primary-user-defined-network";
 
 /// Makes the networks and the policies that put namespaces on them.
 pub(super) fn prepare(sandbox: &Sandbox, judge: Judge, network: Network) -> Result<()> {
+    wait_for_the_last_judge(sandbox, judge)?;
     let mut objects = match network {
         Network::Default => Vec::new(),
         Network::One => vec![layer3("judge-a", 41)],
@@ -67,7 +68,7 @@ pub(super) fn prepare(sandbox: &Sandbox, judge: Judge, network: Network) -> Resu
     }
     sandbox.apply(&json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string())?;
     if network != Network::Default {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}});
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nobody-x"}});
         wait_for(sandbox, &namespace, |made| made["metadata"]["labels"].get(PRIMARY).is_some())?;
     }
     if matches!(judge, Judge::Cnp | Judge::Anp) {
@@ -76,6 +77,19 @@ pub(super) fn prepare(sandbox: &Sandbox, judge: Judge, network: Network) -> Resu
         })?;
     }
     Ok(())
+}
+
+/// Judges delete their namespaces and do not wait for it: whoever uses the same ones next would find the ruins.
+fn wait_for_the_last_judge(sandbox: &Sandbox, judge: Judge) -> Result<()> {
+    let is_wanted = |name: &str| match judge {
+        Judge::Cnp | Judge::Anp => name.starts_with("network-policy-conformance-"),
+        Judge::Cyclonus => ["x", "y", "z"].contains(&name),
+        Judge::E2e | Judge::Netpol => false,
+    };
+    sandbox.wait_for("the namespaces of an earlier judge to be gone", || {
+        let names = sandbox.kubectl(&["get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}"])?;
+        Ok((!names.split(' ').any(is_wanted)).then_some(()))
+    })
 }
 
 /// Policies take effect a moment after they are created: an object is as it would be, without being there.
@@ -131,10 +145,10 @@ fn road() -> Value {
 }
 
 /// A mutating admission policy with its binding.
-fn mutation(name: &str, resource: &str, operation: &str, condition: &str, patch: &str) -> [Value; 2] {
+fn mutation(name: &str, resource: &str, operations: &[&str], condition: &str, patch: &str) -> [Value; 2] {
     let api = "admissionregistration.k8s.io/v1";
     let rule =
-        json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": [resource], "operations": [operation]});
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": [resource], "operations": operations});
     [
         json!({
             "apiVersion": api, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name},
@@ -152,7 +166,7 @@ fn mutation(name: &str, resource: &str, operation: &str, condition: &str, patch:
     ]
 }
 
-/// New namespaces of judges are put on their network.
+/// Namespaces of judges are put on their network, and stay there when a judge replaces all labels.
 fn namespaces(network: Network) -> [Value; 2] {
     let matches = |pattern: &str| format!("object.metadata.name.matches(r'{pattern}')");
     let any = PLACES.map(|(_, pattern)| matches(pattern)).join(" || ");
@@ -169,7 +183,7 @@ fn namespaces(network: Network) -> [Value; 2] {
         )
     };
     let patch = format!("[{}, {}]", add(PRIMARY, "''"), add(LABEL, &place));
-    mutation("judge-namespaces", "namespaces", "CREATE", &any, &patch)
+    mutation("judge-namespaces", "namespaces", &["CREATE", "UPDATE"], &any, &patch)
 }
 
 /// The status of a pod has its address on its primary network. In the annotation that is the entry whose key has a slash.
@@ -185,7 +199,7 @@ fn addresses() -> [Value; 2] {
         "[JSONPatch{{op: 'replace', path: '/status/podIP', value: {address}}}, \
          JSONPatch{{op: 'replace', path: '/status/podIPs', value: [{{'ip': {address}}}]}}]"
     );
-    mutation("judge-addresses", "pods/status", "UPDATE", &condition, &patch)
+    mutation("judge-addresses", "pods/status", &["UPDATE"], &condition, &patch)
 }
 
 /// Servers of SCTP do not start.
@@ -201,5 +215,5 @@ fn without_sctp() -> [Value; 2] {
         serves("object.spec.containers[i]"),
         PAUSE.join("', '")
     );
-    mutation("judge-without-sctp", "pods", "CREATE", &condition, &patch)
+    mutation("judge-without-sctp", "pods", &["CREATE"], &condition, &patch)
 }
