@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 
 use causeway_plan::host::host;
 use causeway_plan::northbound;
+use causeway_record::Protocol;
 use causeway_types::host::{HostPlan, Item, Key};
 use causeway_zone::{BridgePorts, Processes, Zone};
 use serde_json::json;
 use support::check::{assert_golden, feed};
 use support::{
-    Ip, On as _, annotate, cluster, key, nad, node, node_name, serve, service, slice, table, two_nodes,
-    with_gateway,
+    Ip, On as _, annotate, cluster, key, nad, node, node_name, serve, service, service_port, slice, table,
+    two_nodes, with_gateway,
 };
 
 fn ports() -> BridgePorts {
@@ -77,6 +78,81 @@ fn exposed(zone: &mut Zone, ip: Ip) {
     }
 }
 
+/// The firewall's table of services.
+fn translations(plan: &HostPlan) -> String {
+    let name = "causeway-services".into();
+    match plan.get(&Key::Table { family: causeway_types::host::NftFamily::Inet, name }) {
+        Some(Item::Table(table)) => table.body.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same services, and only some may come by the addresses of their load balancers.
+fn closed(zone: &mut Zone, ip: Ip) {
+    exposed(zone, ip);
+    for (namespace, number) in [("ns0", 1), ("ns1", 2)] {
+        let n = number - 1;
+        let (four, six) = (format!("10.96.{n}.50"), format!("fd00:10:96::{n}:50"));
+        let mut web = service(&format!("{namespace}/web"), &ip.pick(four.as_str(), six.as_str()));
+        let (four, six) = (format!("192.0.2.{number}"), format!("2001:db8::{number}"));
+        web.ingress_ips = ip.pick(four, six).into_iter().map(|ip| ip.parse().unwrap()).collect();
+        web.ports = vec![service_port("http", Protocol::Tcp, 80), service_port("dns", Protocol::Udp, 53)];
+        web.external_local = namespace == "ns1";
+        let ranges = ["203.0.113.0/24", "172.18.0.0/16", "2001:db8:7::/48"];
+        let ranges = ranges.iter().take(if namespace == "ns0" { 3 } else { 1 });
+        web.source_ranges = Some(ranges.map(|range| range.parse().unwrap()).collect());
+        zone.apply_service(&web);
+    }
+}
+
+#[test]
+fn only_some_may_come_by_a_load_balancer() {
+    for ip in Ip::ALL {
+        let mut zone = zone(ip);
+        closed(&mut zone, ip);
+        let plan = host(&zone);
+        assert_golden(
+            &format!("sources-{}", ip.name()),
+            &format!("{}{}", of(&plan, "service:"), translations(&plan)),
+        );
+        let rows = support::check::show(
+            &northbound(&zone),
+            &["service:ns0:web:default:sources", "service:ns1:web:"],
+        );
+        assert_golden(&format!("sources-rows-{}", ip.name()), &rows);
+    }
+}
+
+/// Node ports and what an owner says himself are no load balancer's addresses; a range of everything, or none, leaves all as it was.
+#[test]
+fn ranges_are_about_load_balancers_alone() {
+    let mut zone = zone(Ip::V4);
+    exposed(&mut zone, Ip::V4);
+    let (open, rows) = (host(&zone), support::check::show(&northbound(&zone), &["service:ns0:web:"]));
+    let mut web = service("ns0/web", &["10.96.0.50"]);
+    web.ports[0].node_port = Some(30080);
+    (web.ingress_ips, web.external_ips) =
+        (vec!["192.0.2.1".parse().unwrap()], vec!["198.51.100.1".parse().unwrap()]);
+    let mut with = |ranges: &[&str]| {
+        web.source_ranges = Some(ranges.iter().map(|range| range.parse().unwrap()).collect());
+        zone.apply_service(&web);
+        (host(&zone), support::check::show(&northbound(&zone), &["service:ns0:web:"]))
+    };
+    assert_eq!(with(&["0.0.0.0/0"]), (open.clone(), rows.clone()));
+    let (some, _) = with(&["203.0.113.0/24"]);
+    let changed: BTreeSet<String> =
+        flows(&open).into_iter().filter(|flow| !flows(&some).contains(flow)).collect();
+    assert!(
+        changed.iter().all(|flow| flow.contains("nw_dst=192.0.2.1")) && changed.len() == 3,
+        "{changed:?}"
+    );
+    // Ranges of the other family let nobody in.
+    let (none, rows) = with(&["2001:db8::/32"]);
+    let to_it = flows(&none).into_iter().filter(|flow| flow.contains("nw_dst=192.0.2.1"));
+    assert!(to_it.clone().all(|flow| flow.ends_with("actions=drop")) && to_it.count() == 3);
+    assert!(rows.contains("drop") && !rows.contains("pass"), "{rows}");
+}
+
 /// udn-ovn-cases I08.
 
 #[test]
@@ -85,13 +161,7 @@ fn services_from_outside() {
         let mut zone = zone(ip);
         exposed(&mut zone, ip);
         let plan = host(&zone);
-        let table = match plan.get(&Key::Table {
-            family: causeway_types::host::NftFamily::Inet,
-            name: "causeway-services".into(),
-        }) {
-            Some(Item::Table(table)) => table.body.clone(),
-            other => panic!("{other:?}"),
-        };
+        let table = translations(&plan);
         assert_golden(&format!("exposed-{}", ip.name()), &format!("{}{table}", of(&plan, "service:")));
         let rows = support::check::show(&northbound(&zone), &["service:ns0:web:", "service:ns1:web:"]);
         assert_golden(&format!("exposed-rows-{}", ip.name()), &rows);
@@ -105,14 +175,19 @@ fn the_switch_and_the_firewall_can_read_all_of_it() {
         let mut zone = zone(ip);
         open_services(&mut zone, ip);
         exposed(&mut zone, ip);
-        let plan = host(&zone);
-        let text: String = flows(&plan).into_iter().map(|flow| flow + "\n").collect();
-        feed(&["ovs-ofctl", "-OOpenFlow15", "--no-names", "parse-flows", "-"], &text);
-        for planned in plan.items().values() {
-            if let Item::Table(table) = &planned.item {
-                let text = format!("table inet {} {{\n{}}}\n", table.name, table.body);
-                feed(&["nft", "--check", "-f", "-"], &text);
-            }
+        readable(&host(&zone));
+        closed(&mut zone, ip);
+        readable(&host(&zone));
+    }
+}
+
+fn readable(plan: &HostPlan) {
+    let text: String = flows(plan).into_iter().map(|flow| flow + "\n").collect();
+    feed(&["ovs-ofctl", "-OOpenFlow15", "--no-names", "parse-flows", "-"], &text);
+    for planned in plan.items().values() {
+        if let Item::Table(table) = &planned.item {
+            let text = format!("table inet {} {{\n{}}}\n", table.name, table.body);
+            feed(&["nft", "--check", "-f", "-"], &text);
         }
     }
 }

@@ -206,7 +206,7 @@ fn policies() -> impl Strategy<Value = Event> {
 
 fn services() -> impl Strategy<Value = Event> {
     let names = vec!["ns1/a", "ns1/b", "ns2/a", "default/kubernetes"];
-    (prop::sample::select(names), 0..9u8).prop_map(|(name, kind)| {
+    (prop::sample::select(names), 0..10u8).prop_map(|(name, kind)| {
         let mut service = service(name, if kind == 1 { &[] } else { &["10.96.0.50"] });
         match kind {
             0 => return Event::NoService(service.key),
@@ -217,7 +217,10 @@ fn services() -> impl Strategy<Value = Event> {
                 service.external_local = kind == 4;
             }
             5 => service.external_ips = vec!["192.0.2.1".parse().unwrap(), "172.18.0.3".parse().unwrap()],
-            6 => service.ingress_ips = vec!["192.0.2.1".parse().unwrap()],
+            6 | 7 => {
+                service.ingress_ips = vec!["192.0.2.1".parse().unwrap()];
+                service.source_ranges = (kind == 7).then(|| vec!["198.51.100.0/24".parse().unwrap()]);
+            }
             _ => {}
         }
         Event::Service(service)

@@ -12,7 +12,8 @@ use causeway_types::host::{Item, Owner};
 use causeway_types::{Family, Mac, NetworkName};
 use causeway_zone::{Claimed, Protocol, Rendering, ServiceInfo, ServicePort, Serving, Zone};
 
-use super::bridge::{ANSWERED, ARRIVED, Bridge, EXPOSED, SERVICE_ZONE, Side, TO_SERVICE};
+use super::bridge::{ANSWERED, ARRIVED, Bridge, SERVICE_ZONE, Side, TO_SERVICE};
+use super::sources::{admits_node, admitted, arriving, guards, to_node};
 use super::translate::{Translated, Translation, table};
 use super::{Owned, held};
 
@@ -53,7 +54,7 @@ pub(super) fn items(zone: &Zone) -> Vec<Owned> {
         all.iter().flat_map(|one| translations_of(zone, &bridge, one)).collect();
     let mut owned: Vec<Owned> =
         all.iter().map(|one| (owner(&one.key), Ok(flows(zone, &bridge, one)))).collect();
-    owned.push((translations(), Ok(vec![table(&bridge, &translated)])));
+    owned.push((translations(), Ok(vec![table(&bridge, &translated, &guards(&bridge, &all))])));
     owned
 }
 
@@ -127,9 +128,7 @@ fn flows(zone: &Zone, bridge: &Bridge, one: &Exposed<'_>) -> Vec<Item> {
     let mut flows = Vec::new();
     for door in &one.doors {
         let Some(side) = bridge.side(Family::of(&door.address)) else { continue };
-        if own_target(zone, one, door).is_none() {
-            flows.push(arrive(bridge, side, one, door));
-        }
+        flows.extend(arrive(zone, bridge, side, one, door));
         flows.extend(around(bridge, side, one, door));
     }
     if !one.network.is_default() {
@@ -154,12 +153,13 @@ pub(super) fn to_router(bridge: &Bridge, router: Mac) -> String {
     format!("ct(commit,zone={SERVICE_ZONE},{keep}),set_field:{router}->eth_dst,{forget},{ovn}")
 }
 
-/// From the wire to the gateway router of the service's network.
-fn arrive(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Item {
-    let Door { address, protocol, port, .. } = door;
-    let matches = format!("{},{},tp_dst={port}", side.protocol(*protocol), side.to(address));
-    let actions = to_router(bridge, one.router);
-    bridge.flow(EXPOSED, 100, matches, actions)
+/// From the wire to the gateway router of the service's network. Where the node itself serves, only who may not come needs a flow.
+fn arrive(zone: &Zone, bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<Item> {
+    match (own_target(zone, one, door), admitted(one.service, door)) {
+        (None, _) => arriving(bridge, side, one, door, &to_router(bridge, one.router)),
+        (Some(_), Some(_)) => arriving(bridge, side, one, door, &to_node()),
+        (Some(_), None) => Vec::new(),
+    }
 }
 
 /// From the node's own gateway routers: by the service's own address and the node's routes, which parts a chain of translations that
@@ -167,11 +167,14 @@ fn arrive(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Item 
 fn around(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<Item> {
     let Door { address, protocol, port, cluster, claimed } = door;
     let proto = side.protocol(*protocol);
-    let turn = format!(
-        "ct(commit,zone={SERVICE_ZONE},nat(dst={})),{}",
-        side.socket(cluster.0, cluster.1),
-        bridge.to_host()
-    );
+    let turn = match admits_node(one.service, side, door) {
+        true => format!(
+            "ct(commit,zone={SERVICE_ZONE},nat(dst={})),{}",
+            side.socket(cluster.0, cluster.1),
+            bridge.to_host()
+        ),
+        false => "drop".to_owned(),
+    };
     let asked = |who: String| format!("{who},{proto},{},tp_dst={port}", side.to(address));
     let mut flows = Vec::new();
     if *claimed != Some(Claimed::Own) {

@@ -12,6 +12,7 @@ mod bridge;
 mod exposed;
 mod flows;
 mod host_ports;
+mod sources;
 mod translate;
 
 use std::net::IpAddr;

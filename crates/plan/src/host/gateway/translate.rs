@@ -30,8 +30,8 @@ pub(super) struct Translation {
     pub(super) from_wire: bool,
 }
 
-/// The table with all translations.
-pub(super) fn table(bridge: &Bridge, all: &[Translation]) -> Item {
+/// The table with all translations, and what is asked before them.
+pub(super) fn table(bridge: &Bridge, all: &[Translation], guards: &str) -> Item {
     let mut body = String::new();
     let (mut wire, mut inside) = (Vec::new(), Vec::new());
     for side in &bridge.sides {
@@ -51,6 +51,7 @@ pub(super) fn table(bridge: &Bridge, all: &[Translation]) -> Item {
         inside.iter().map(|rule| format!("iifname != \"{}\" {rule}", bridge.name())).collect();
     body += &chain("arriving", "prerouting", BEFORE, &[wire, others].concat());
     body += &chain("sent", "output", BEFORE, &inside);
+    body += guards;
     Item::Table(NftTable { family: NftFamily::Inet, name: "causeway-services".into(), body })
 }
 
