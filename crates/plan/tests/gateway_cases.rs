@@ -5,10 +5,10 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use causeway_plan::host::host;
+use causeway_plan::host::{HostDirty, HostKeeper, host};
 use causeway_plan::northbound;
 use causeway_record::Protocol;
-use causeway_types::host::{HostPlan, Item, Key};
+use causeway_types::host::{HostPlan, Item, Key, NftElement};
 use causeway_zone::{BridgePorts, Processes, Zone};
 use serde_json::json;
 use support::check::{assert_golden, feed};
@@ -78,11 +78,19 @@ fn exposed(zone: &mut Zone, ip: Ip) {
     }
 }
 
-/// The firewall's table of services.
+/// Elements of sets and maps that are planned on their own.
+fn elements(plan: &HostPlan) -> impl Iterator<Item = &NftElement> {
+    plan.items().values().filter_map(|planned| match &planned.item {
+        Item::Element(element) => Some(element),
+        _ => None,
+    })
+}
+
+/// The firewall's table of services, as it is loaded.
 fn translations(plan: &HostPlan) -> String {
     let name = "causeway-services".into();
     match plan.get(&Key::Table { family: causeway_types::host::NftFamily::Inet, name }) {
-        Some(Item::Table(table)) => table.body.clone(),
+        Some(Item::Table(table)) => table.filled(elements(plan)).body,
         other => panic!("{other:?}"),
     }
 }
@@ -168,6 +176,34 @@ fn services_from_outside() {
     }
 }
 
+/// A service that changes is planned alone, with those who say to have the same address, however many others there are.
+#[test]
+fn a_service_is_planned_alone() {
+    let mut zone = zone(Ip::V4);
+    let web = |n: u16, address: &str| {
+        let mut web = service(&format!("ns0/web{n}"), &[&format!("10.96.7.{n}")]);
+        web.ports[0].node_port = Some(30_000 + n);
+        web.external_ips = vec![address.parse().unwrap()];
+        web.created = n.into();
+        web
+    };
+    for n in 1..=100 {
+        zone.apply_service(&web(n, &format!("192.0.2.{n}")));
+    }
+    let (mut keeper, mut plan) = (HostKeeper::default(), HostPlan::default());
+    plan.update(keeper.follow(&zone, &HostDirty::everything()));
+    let mut parts = |zone: &mut Zone, service: &causeway_record::Service| {
+        let (dirty, before) = (zone.apply_service(service).on(zone), keeper.planned());
+        plan.update(keeper.follow(zone, &dirty.host));
+        assert_eq!(plan, host(zone));
+        keeper.planned() - before
+    };
+    assert_eq!(parts(&mut zone, &service("ns0/web1", &["10.96.7.1"])), 1);
+    assert_eq!(parts(&mut zone, &web(1, "192.0.2.1")), 1);
+    assert_eq!(parts(&mut zone, &web(1, "192.0.2.2")), 2, "it has what another one had");
+    assert_eq!(parts(&mut zone, &web(1, "192.0.2.1")), 2, "which has it again");
+}
+
 /// What the programs of the real switch and firewall think of it.
 #[test]
 fn the_switch_and_the_firewall_can_read_all_of_it() {
@@ -186,7 +222,7 @@ fn readable(plan: &HostPlan) {
     feed(&["ovs-ofctl", "-OOpenFlow15", "--no-names", "parse-flows", "-"], &text);
     for planned in plan.items().values() {
         if let Item::Table(table) = &planned.item {
-            let text = format!("table inet {} {{\n{}}}\n", table.name, table.body);
+            let text = format!("table inet {} {{\n{}}}\n", table.name, table.filled(elements(plan)).body);
             feed(&["nft", "--check", "-f", "-"], &text);
         }
     }
@@ -213,7 +249,7 @@ fn what_is_not_known_is_held_and_a_node_without_a_gateway_has_nothing() {
     exposed(&mut zone, Ip::V4);
     assert!(!flows(&host(&zone)).is_empty());
     let dirty = zone.set_bridge(Some(BridgePorts { patch: None, ..ports() })).on(&zone);
-    assert!(dirty.host && dirty.northbound.is_empty());
+    assert!(dirty.host.any() && dirty.northbound.is_empty());
     let held = host(&zone);
     let owners: BTreeSet<&str> = held.holds().keys().map(|owner| owner.as_str()).collect();
     assert!(owners.contains("node:gateway") && owners.contains("service:ns1/web"), "{owners:?}");
@@ -221,7 +257,7 @@ fn what_is_not_known_is_held_and_a_node_without_a_gateway_has_nothing() {
     zone.apply_node(&node("n1", 2));
     let none = host(&zone);
     assert!(flows(&none).is_empty() && none.holds().is_empty(), "{none}");
-    assert!(!of(&none, "node:services").contains("causeway-services"));
+    assert!(!none.to_string().contains("causeway-services"));
 }
 
 /// Followed by events: the service may come, move and go after the network.
@@ -233,13 +269,13 @@ fn services_that_everybody_reaches_are_followed() {
         flows(&host(zone)).into_iter().filter(|flow| flow.contains("priority=250,")).collect()
     };
     assert_eq!(open(&zone), [""; 0]);
-    assert!(zone.apply_service(&service("kube-system/kube-dns", &["10.96.0.10"])).on(&zone).host);
+    assert!(zone.apply_service(&service("kube-system/kube-dns", &["10.96.0.10"])).on(&zone).host.any());
     assert!(open(&zone)[0].contains("nw_dst=10.96.0.10"));
     zone.apply_service(&service("kube-system/kube-dns", &["10.96.0.53"]));
     assert!(open(&zone).len() == 1 && open(&zone)[0].contains("nw_dst=10.96.0.53"));
     zone.delete_service(&key("kube-system", "kube-dns"));
     assert_eq!(open(&zone), [""; 0]);
-    assert!(zone.apply_service(&service("ns0/other", &["10.96.0.99"])).on(&zone).host);
+    assert!(zone.apply_service(&service("ns0/other", &["10.96.0.99"])).on(&zone).host.any());
     assert_eq!(open(&zone), [""; 0]);
 }
 
@@ -267,7 +303,7 @@ fn nobody_takes_an_address_that_is_not_his() {
     zone.apply_service(&thief);
     assert_eq!(arrives(&zone), ["tcp,nw_dst=192.0.2.7,tp_dst=80"]);
     // A node that comes later with that address has it, too.
-    assert!(zone.apply_node(&support::at_addresses(node("n3", 4), &["192.0.2.7"])).on(&zone).host);
+    assert!(zone.apply_node(&support::at_addresses(node("n3", 4), &["192.0.2.7"])).on(&zone).host.any());
     assert_eq!(arrives(&zone), [""; 0]);
     zone.delete_node(&node_name("n3"));
     let owner = |zone: &Zone| -> Vec<String> {
@@ -324,16 +360,12 @@ fn clients_keep_their_address_where_the_service_is_local() {
     assert!(pods.contains("skip_snat=false"), "{pods}");
     // An endpoint that is the node itself has its clients from the host, which knows them.
     let dirty = zone.apply_endpoint_slice(&slice("ns0/web-4", "web", None, &["172.18.0.2@n1"])).on(&zone);
-    assert!(dirty.host);
+    assert!(dirty.host.any());
     zone.apply_node(&with_gateway(support::at_addresses(node("n1", 2), &["172.18.0.2"]), Ip::V4, "shared"));
     zone.apply_pod(&support::host_pod("ns0/p-172-18-0-2", "n1"));
     let plan = host(&zone);
     assert!(!flows(&plan).iter().any(|flow| flow.starts_with("table=5,priority=100,")));
-    let all = plan.items().values().find_map(|planned| match &planned.item {
-        Item::Table(table) if table.name == "causeway-services" => Some(table.body.clone()),
-        _ => None,
-    });
-    let all = all.unwrap();
+    let all = translations(&plan);
     assert!(all.contains("172.18.0.2 . tcp . 30080 : 172.18.0.2 . 8080"), "{all}");
 }
 

@@ -6,12 +6,13 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_ovn::Str;
-use causeway_plan::host::host;
+use causeway_plan::host::{HostKeeper, host};
 use causeway_plan::{Dirty, northbound, southbound};
 use causeway_record::{
     Connect, EndpointSlice, HostPort, Nad, NamedPort, Namespace, NetworkPolicy, Node, ObjectKey, Pod,
     Protocol, Service,
 };
+use causeway_types::host::HostPlan;
 use causeway_types::{ConnectName, NamespaceName, NodeName};
 use causeway_zone::{BridgePorts, Cgroup, Changes, Kubelet, Processes, Render, Zone};
 use proptest::prelude::*;
@@ -285,6 +286,8 @@ struct World {
     zone: Zone,
     north: Ledger,
     south: Ledger,
+    keeper: HostKeeper,
+    host: HostPlan,
     nodes: BTreeMap<NodeName, Node>,
     nads: BTreeMap<ObjectKey, Nad>,
     pods: BTreeMap<ObjectKey, Pod>,
@@ -305,6 +308,8 @@ impl World {
             zone: Zone::new(config),
             north: Ledger::default(),
             south: Ledger::default(),
+            keeper: HostKeeper::default(),
+            host: HostPlan::default(),
             nodes: BTreeMap::new(),
             nads: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -323,13 +328,15 @@ impl World {
     fn look(&mut self, dirty: &Dirty) {
         dirty.northbound.iter().for_each(|prefix| self.north.look(&northbound(&self.zone), prefix));
         dirty.southbound.iter().for_each(|prefix| self.south.look(&southbound(&self.zone), prefix));
+        if dirty.host.any() {
+            self.host.update(self.keeper.follow(&self.zone, &dirty.host));
+        }
     }
 
     fn happen(&mut self, event: &Event) -> Dirty {
-        let before = host(&self.zone);
         let dirty = self.tell(event).on(&self.zone);
-        assert!(dirty.host || host(&self.zone) == before, "the host's plan differs after {event:?}");
         self.look(&dirty);
+        assert_eq!(self.host, host(&self.zone), "the host's plan after {event:?}");
         dirty
     }
 

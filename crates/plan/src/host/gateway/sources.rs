@@ -5,15 +5,14 @@
 //! address of their node. Processes of the node, and pods that come by its management port, are seen by the firewall. Pods of the
 //! service's own network are looked at on their switch (`crate::services`).
 
-use std::collections::BTreeSet;
-
+use causeway_types::host::{Item, NftTable};
 use causeway_types::{Cidr, Family};
 use causeway_zone::{Claimed, ServiceInfo};
 
 use super::bridge::{Bridge, EXPOSED, FROM_WIRE, SHARED_ZONE, Side};
 use super::exposed::{Door, Exposed};
-use crate::host::nft::{chain, kind, listed, suffix, word};
-use causeway_types::host::Item;
+use super::translate::{Translated, element};
+use crate::host::nft::{chain, kind, suffix, word};
 
 /// What the firewall asks before it translates.
 const BEFORE_TRANSLATION: &str = "-150";
@@ -53,54 +52,38 @@ pub(super) fn to_node() -> String {
     format!("ct(zone={SHARED_ZONE},nat,table={FROM_WIRE})")
 }
 
-/// Sets and chains of the firewall: nothing where everybody may come to everything.
-pub(super) fn guards(bridge: &Bridge, all: &[Exposed<'_>]) -> String {
+/// What the firewall's sets have of a service.
+pub(super) fn guarded(one: &Exposed<'_>) -> Vec<Item> {
+    let closed = one.doors.iter().filter_map(|door| Some((door, admitted(one.service, door)?)));
+    let elements = |(door, ranges): (&Door, Vec<Cidr>)| {
+        let what = Translated { address: door.address, protocol: door.protocol, port: door.port };
+        let may =
+            ranges.into_iter().map(move |range| element("admitted", &what, format!(" . {range}"), None));
+        [element("guarded", &what, String::new(), None)].into_iter().chain(may)
+    };
+    closed.flat_map(elements).collect()
+}
+
+/// Sets and chains of the firewall that ask who comes, before anything is translated.
+pub(super) fn guards(bridge: &Bridge) -> String {
     let (mut sets, mut rules) = (String::new(), Vec::new());
     for side in &bridge.sides {
-        let doors = all.iter().flat_map(|one| one.doors.iter().map(move |door| (one, door)));
-        let guarded = doors.filter_map(|(one, door)| Some((door, admitted(one.service, door)?)));
-        let guarded: Vec<(&Door, Vec<Cidr>)> =
-            guarded.filter(|(door, _)| Family::of(&door.address) == side.family).collect();
-        if guarded.is_empty() {
-            continue;
-        }
-        let word = word(side.family);
+        let (kind, word, end) = (kind(side.family), word(side.family), suffix(side.family));
+        let set = |name: &str, more: &str| {
+            let name = format!("{name}{end}");
+            let place = NftTable::place_of(&name);
+            format!("\tset {name} {{\n\t\ttype {kind} . inet_proto . inet_service{more}\n{place}\t}}\n")
+        };
+        sets += &set("guarded", "");
+        sets += &set("admitted", &format!(" . {kind}\n\t\tflags interval"));
         let asked = format!("{word} daddr . meta l4proto . th dport");
-        sets += &sets_of(side.family, &guarded);
         rules.push(format!(
-            "meta l4proto {{ tcp, udp, sctp }} {asked} @guarded{0} {asked} . {word} saddr != @admitted{0} drop",
-            suffix(side.family)
+            "meta l4proto {{ tcp, udp, sctp }} {asked} @guarded{end} {asked} . {word} saddr != @admitted{end} drop"
         ));
-    }
-    if rules.is_empty() {
-        return String::new();
     }
     // What comes from the wire was looked at by the bridge.
     let arriving: Vec<String> =
         rules.iter().map(|rule| format!("iifname != \"{}\" {rule}", bridge.name())).collect();
-    sets + &chain("arriving-by", "prerouting", BEFORE_TRANSLATION, &arriving)
-        + &chain("sent-by", "output", BEFORE_TRANSLATION, &rules)
-}
-
-/// The doors, and the doors with who may come.
-fn sets_of(family: Family, guarded: &[(&Door, Vec<Cidr>)]) -> String {
-    let kind = kind(family);
-    let text = |door: &Door| {
-        let protocol = door.protocol.to_string().to_lowercase();
-        format!("{} . {protocol} . {}", door.address, door.port)
-    };
-    let doors: BTreeSet<String> = guarded.iter().map(|(door, _)| text(door)).collect();
-    let admitted: BTreeSet<String> = guarded
-        .iter()
-        .flat_map(|(door, ranges)| ranges.iter().map(|range| format!("{} . {range}", text(door))))
-        .collect();
-    let named = |name: &str, more: &str, elements: BTreeSet<String>| {
-        let elements: Vec<String> = elements.into_iter().collect();
-        format!(
-            "\tset {name}{} {{\n\t\ttype {kind} . inet_proto . inet_service{more}\n{}\t}}\n",
-            suffix(family),
-            listed(&elements)
-        )
-    };
-    named("guarded", "", doors) + &named("admitted", &format!(" . {kind}\n\t\tflags interval"), admitted)
+    let arriving = chain("arriving-by", "prerouting", BEFORE_TRANSLATION, &arriving);
+    sets + &arriving + &chain("sent-by", "output", BEFORE_TRANSLATION, &rules)
 }
