@@ -6,6 +6,7 @@
 //! load balancer, too: clients are told at once. Where the node has a way out and in, its gateway router has load balancers of its
 //! own, and the node's addresses lead to services with node ports.
 
+mod led;
 mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -196,6 +197,7 @@ fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, service: &ServiceInfo) 
         rows.extend(balancers.into_iter().flat_map(|balancer| balancer.members_apart("vips")));
     }
     rows.extend(served.sources());
+    rows.extend(served.led());
     Ok(rows)
 }
 

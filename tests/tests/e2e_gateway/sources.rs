@@ -83,8 +83,8 @@ fn wait_as(sandbox: &Sandbox, what: &str, may: impl Fn(&str, &str) -> bool) {
     sandbox.wait_for(what, as_wanted).unwrap();
 }
 
-/// Clients outside and processes of nodes are known by their own addresses, pods of the service's network too; pods of other networks by
-/// the address of their node, as outside.
+/// Clients outside and processes of nodes are known by their own addresses, pods of the service's network and of the default one too;
+/// other pods by the address of their node, as outside.
 #[test]
 fn c1_only_some_may_come_by_a_load_balancer() {
     let sandbox = islands();
@@ -99,7 +99,7 @@ fn c1_only_some_may_come_by_a_load_balancer() {
     allow(sandbox, &single(ranges));
     let may = |who: &str, network: &str| match who.split_once('/') {
         None => who == "far" || who == "n1",
-        Some((own, _)) if own == network => chosen.contains(&who),
+        Some((own, _)) if own == network || own == "plain" => chosen.contains(&who),
         Some(_) => node_of(who) == "n1",
     };
     wait_as(sandbox, "some to come by load balancers", may);

@@ -41,7 +41,7 @@ impl Served<'_> {
     }
 
     /// Addresses of its load balancer.
-    fn balanced(&self, family: Family) -> BTreeSet<IpAddr> {
+    pub(super) fn balanced(&self, family: Family) -> BTreeSet<IpAddr> {
         let all = self.zone.outer_addresses(self.service);
         let given = all.filter(|(claimed, address)| {
             *claimed == Claimed::Given && Family::of(address) == family && self.families().has(family)

@@ -197,10 +197,7 @@ fn around(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<I
     let asked = |who: String| format!("{who},{proto},{},tp_dst={port}", side.to(address));
     let mut flows = Vec::new();
     if *claimed != Some(Claimed::Own) {
-        flows.push(bridge.flow(ARRIVED, 261, asked(bridge.sent_by_users()), turn.clone()));
-    }
-    if *claimed == Some(Claimed::Given) {
-        flows.push(bridge.flow(ARRIVED, 213, asked(bridge.sent_by_default()), turn));
+        flows.push(bridge.flow(ARRIVED, 261, asked(bridge.sent_by_users()), turn));
     }
     // What leaves has the node's address otherwise; an answer must keep that of the service.
     if claimed.is_some() && one.network.is_default() {

@@ -1,9 +1,9 @@
 //! Who may come to a service by an address of its load balancer (`spec.loadBalancerSourceRanges`): what the bridge and the node's
 //! own firewall let through.
 //!
-//! The bridge sees clients outside by their own addresses. Pods of other networks come as anybody outside would see them: by the
-//! address of their node. Processes of the node, and pods that come by its management port, are seen by the firewall. Pods of the
-//! service's own network are looked at on their switch (`crate::services`).
+//! The bridge sees clients outside by their own addresses. Pods of user-defined networks other than the service's come as anybody
+//! outside would see them: by the address of their node. Processes of the node, and pods of the default network, which come by its
+//! management port, are seen by the firewall. Pods of the service's own network are looked at on their switch (`crate::services`).
 
 use causeway_types::host::{Item, NftTable};
 use causeway_types::{Cidr, Family};
@@ -22,7 +22,7 @@ pub(super) fn admitted(service: &ServiceInfo, door: &Door) -> Option<Vec<Cidr>> 
     service.admitted(Family::of(&door.address)).filter(|_| door.claimed == Some(Claimed::Given))
 }
 
-/// Whether pods of other networks of this node may: outside they have its address.
+/// Whether pods of other user-defined networks on this node may: outside they have its address.
 pub(super) fn admits_node(service: &ServiceInfo, side: &Side, door: &Door) -> bool {
     let inside = |ranges: Vec<Cidr>| {
         side.own.first().is_some_and(|own| ranges.iter().any(|range| range.contains_address(*own)))
