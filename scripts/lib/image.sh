@@ -7,8 +7,8 @@ image_suite=trixie
 image_folder=$cache/image-$image_suite-$machine-3
 image_packages=(bash coreutils curl dash grep hostname iproute2 iputils-ping libc-bin netcat-openbsd procps sed tcpdump)
 # What Kubernetes' own tests ask for beside that is large, so it is an archive of its own.
-e2e_image_folder=$cache/image-e2e-$image_suite-$machine-2
-e2e_packages=(bind9-dnsutils)
+e2e_image_folder=$cache/image-e2e-$image_suite-$machine-3
+e2e_packages=(bind9-dnsutils wget)
 
 setup_image() {
     part=image

@@ -8,7 +8,7 @@ use nix::sys::socket::{
 };
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -149,4 +149,23 @@ pub fn pour(namespace: &Path, server: SocketAddr, how_long: Duration) {
         Ok(())
     });
     poured.unwrap();
+}
+
+/// What a UDP server answers whoever asks from this port, if it does.
+///
+/// # Panics
+/// When the port is taken.
+pub fn ask_udp(namespace: &Path, port: u16, server: SocketAddr, word: &str) -> Option<String> {
+    let (namespace, word) = (namespace.to_owned(), word.to_owned());
+    let answer = in_namespace(&namespace, move || {
+        let any: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, port)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        // A refusal that came for the last question is heard with this one.
+        let sent = socket.connect(server).and_then(|()| socket.send(word.as_bytes()));
+        let mut buffer = [0; 2000];
+        let length = sent.and_then(|_| socket.recv(&mut buffer)).ok();
+        Ok(length.map(|length| String::from_utf8_lossy(&buffer[..length]).trim().to_owned()))
+    });
+    answer.unwrap()
 }

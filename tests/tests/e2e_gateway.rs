@@ -9,6 +9,10 @@ mod host_ports;
 mod proxy;
 #[path = "e2e_gateway/services.rs"]
 mod services;
+#[path = "e2e_gateway/sources.rs"]
+mod sources;
+#[path = "e2e_gateway/stale.rs"]
+mod stale;
 
 use causeway_sandbox::harness::Sandbox;
 use causeway_tests::ask::{Ask, asked_from_outside, asked_from_pods, node_addresses, source, url};

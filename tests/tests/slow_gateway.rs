@@ -161,6 +161,47 @@ fn a5_the_node_has_another_address() {
     wait_whole(sandbox, "the old address", &[four, six]);
 }
 
+/// The node moves in IPv4: its tunnels, what leaves it, and node ports. The kubelet is still asked at the old address, which no
+/// port of the bridge has any more; its flags are not ours to change.
+/// udn-ovn-cases F13.
+#[test]
+fn a6_the_node_moves_in_ipv4() {
+    let sandbox = islands();
+    sandbox.start_pods(&[("blue/b", "n2")]).unwrap();
+    let [four, six] = node_addresses("n1");
+    let other = "172.30.0.111".to_owned();
+    let move_to = |from: &str, to: &str, lo: &str| {
+        let script = format!(
+            "ip address add {to}/24 dev br-ex; ovs-vsctl set open . external_ids:ovn-encap-ip={to}
+             ip address del {from}/24 dev br-ex; {lo}; ip route replace default via 172.30.0.2"
+        );
+        on(sandbox, "n1", &script);
+    };
+    move_to(&four, &other, &format!("ip address add {four}/32 dev lo"));
+    let began = Instant::now();
+    let moved = || {
+        let node = sandbox.get(&["node", "n1"])?;
+        let text = node["metadata"]["annotations"]["k8s.ovn.org/l3-gateway-config"].to_string();
+        Ok((text.contains(&other) && !text.contains(&format!("{four}/"))).then_some(()))
+    };
+    let is_moved = sandbox.wait_for("the annotation to follow", moved);
+    println!("the annotation: {:.1} s", began.elapsed().as_secs_f64());
+    let reached = || {
+        let both = sandbox.can_reach("blue/a", "blue/b")? && sandbox.can_reach("blue/b", "blue/a")?;
+        Ok(both.then_some(()))
+    };
+    let is_whole = is_moved.is_ok().then(|| {
+        wait_whole(sandbox, "a move in IPv4", &[other.clone(), six.clone()]);
+        sandbox.wait_for("pods to reach each other through moved tunnels", reached)
+    });
+    println!("tunnels too: {:.1} s", began.elapsed().as_secs_f64());
+    move_to(&other, &four, &format!("ip address del {four}/32 dev lo"));
+    is_moved.unwrap();
+    is_whole.unwrap().unwrap();
+    wait_whole(sandbox, "the move back", &[four, six]);
+    sandbox.wait_for("pods to reach each other as before", reached).unwrap();
+}
+
 /// Flows with their counters, one each.
 fn counted(sandbox: &Sandbox) -> Vec<(String, u64)> {
     let text = on(sandbox, "n1", "ovs-ofctl -OOpenFlow15 --no-names dump-flows br-ex");

@@ -104,10 +104,18 @@ fn print_table(rows: &[Value]) {
 
 /// What must not grow with networks or services.
 fn print_gateway(rows: &[Value]) {
-    let columns = ["gateway_rows", "bridge_flows", "patch_ports", "changed_flows"];
+    let columns =
+        ["gateway_rows", "bridge_flows", "patch_ports", "changed_items", "planned_parts", "planning_us"];
     println!(
-        "\n{:<22} {:>5} {:>14} {:>14} {:>14} {:>14}",
-        "name", "n", "rows of it", "bridge flows", "patch ports", "flows written"
+        "\n{:<22} {:>5} {:>14} {:>14} {:>14} {:>14} {:>14} {:>14}",
+        "name",
+        "n",
+        "rows of it",
+        "bridge flows",
+        "patch ports",
+        "items written",
+        "parts planned",
+        "planning, us"
     );
     for row in rows.iter().filter(|row| row["bridge_flows"].is_u64()) {
         let cells: Vec<String> =

@@ -55,7 +55,9 @@ impl Run {
         let items = || plan.items().iter().filter(|(key, _)| output.takes(key));
         let ours: Vec<(&Key, &Planned)> = items().collect();
         output.prepare(&ours.iter().map(|(_, planned)| &planned.item).collect::<Vec<_>>());
-        for (key, planned) in ours {
+        // An element is a part of its table.
+        let whole = |(key, _): &(&Key, &Planned)| !matches!(key, Key::Element { .. });
+        for (key, planned) in ours.into_iter().filter(whole) {
             match output.normal(&planned.item) {
                 Ok(item) => {
                     let owner = planned.owner.clone();

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::namespace::on_own_thread;
 use crate::output::{Actual, Op, Output, Seen, Wanted, Whose};
 use crate::program::run;
-use causeway_types::host::{Item, Key, NftFamily, NftTable, Owner, Planned};
+use causeway_types::host::{Item, Key, NftElement, NftFamily, NftTable, Owner, Planned};
 use nix::sched::{CloneFlags, unshare};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ pub struct Nft {
     prefix: &'static str,
     /// The text that was wanted last of each table, and what `nft` makes of it, which follows from the text alone.
     normal: BTreeMap<Key, (String, String)>,
+    /// The elements of this plan that have keys of their own.
+    elements: Vec<NftElement>,
 }
 
 impl Nft {
@@ -32,7 +34,7 @@ impl Nft {
 
     /// The tables whose names begin so.
     pub fn new(program: impl Into<PathBuf>, prefix: &'static str) -> Nft {
-        Nft { program: program.into(), prefix, normal: BTreeMap::new() }
+        Nft { program: program.into(), prefix, normal: BTreeMap::new(), elements: Vec::new() }
     }
 
     fn ours(&self) -> Result<Vec<(NftFamily, String)>> {
@@ -52,7 +54,15 @@ impl Output for Nft {
     }
 
     fn takes(&self, key: &Key) -> bool {
-        matches!(key, Key::Table { .. })
+        matches!(key, Key::Table { .. } | Key::Element { .. })
+    }
+
+    fn prepare(&mut self, items: &[&Item]) {
+        let element = |item: &&Item| match item {
+            Item::Element(element) => Some(element.clone()),
+            _ => None,
+        };
+        self.elements = items.iter().filter_map(element).collect();
     }
 
     fn normal(&mut self, item: &Item) -> Result<Item> {
@@ -60,6 +70,7 @@ impl Output for Nft {
         if !table.name.starts_with(self.prefix) {
             return Err(Error::Unmarked(self.prefix));
         }
+        let table = &table.filled(&self.elements);
         let text = whole(table, "");
         let body = match self.normal.get(&item.key()) {
             Some((known, body)) if *known == text => body.clone(),

@@ -1,7 +1,8 @@
 //! What networks and services cost where the node has a way out: one network more at 10, 100 and 1,000, and one service's change.
 //!
 //! One JSON object per size. Beside times it has what must not grow: the flows of the node's bridge, the ports between bridge and
-//! OVN, and the rows that a network has because of the gateway. For services: the flows that one change writes.
+//! OVN, and the rows that a network has because of the gateway. For services: how many parts of the host's plan one change plans
+//! again, the items that it changes, and what of the time the host's plan takes.
 #![allow(unreachable_pub, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
@@ -11,11 +12,12 @@ mod measure;
 mod support;
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
-use causeway_plan::host::host;
+use causeway_plan::host::{HostDirty, HostKeeper, host};
 use causeway_plan::{Dirty, northbound};
 use causeway_record::{Nad, Service};
-use causeway_types::host::Item;
+use causeway_types::host::{HostPlan, Item};
 use causeway_zone::{BridgePorts, Processes, Zone};
 use measure::{Meter, median};
 use serde_json::{Value, json};
@@ -124,23 +126,31 @@ async fn service_change(services: u32) -> Value {
     }
     databases.apply(&zone, Dirty::everything()).await;
     let before = databases.north_writer.engine().stats();
-    let (mut there, mut changed, mut times) = (flows(&zone), 0, Vec::new());
+    let (mut keeper, mut plan) = (HostKeeper::default(), HostPlan::default());
+    plan.update(keeper.follow(&zone, &HostDirty::everything()));
+    let (parts, mut changed, mut times, mut planning) = (keeper.planned(), 0, Vec::new(), Vec::new());
     for time in 0..TIMES {
         let meter = Meter::start(databases.north.pid());
         let dirty = zone.apply_service(&exposed(1, time % 2 == 1)).on(&zone);
-        assert!(dirty.host);
+        assert!(dirty.host.any());
+        let began = Instant::now();
+        let update = keeper.follow(&zone, &dirty.host);
+        changed += update.items.len();
+        plan.update(update);
+        planning.push(began.elapsed());
         databases.apply(&zone, dirty).await;
-        let now = flows(&zone);
         times.push(meter.row("gateway-service"));
-        changed += there.symmetric_difference(&now).count();
-        there = now;
     }
+    assert!(plan == host(&zone), "the plan that was kept is the plan");
     let after = databases.north_writer.engine().stats();
+    planning.sort();
     let mut row = median(times);
     row["name"] = "gateway-service".into();
     row["n"] = services.into();
     row["transactions"] = ((after.transactions - before.transactions) / u64::from(TIMES)).into();
-    row["bridge_flows"] = there.len().into();
-    row["changed_flows"] = (changed / TIMES as usize).into();
+    row["bridge_flows"] = flows(&zone).len().into();
+    row["changed_items"] = (changed / TIMES as usize).into();
+    row["planned_parts"] = ((keeper.planned() - parts) / u64::from(TIMES)).into();
+    row["planning_us"] = u64::try_from(planning[planning.len() / 2].as_micros()).unwrap_or(u64::MAX).into();
     row
 }

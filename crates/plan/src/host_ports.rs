@@ -152,7 +152,7 @@ fn balancer(
         protocol: Some(protocol.to_string().to_lowercase().into()),
         vips: map(vips),
         // On the router clients keep their addresses: the pod is on this node, and answers come back here.
-        options: balancer_options(scope, place == "router")?,
+        options: balancer_options(scope, protocol, place == "router")?,
         external_ids: with(
             role_ids(scope.net),
             [("k8s.ovn.org/kind", "HostPort".to_owned()), ("k8s.ovn.org/owner", pod.to_string())],

@@ -26,6 +26,7 @@ pub use chassis::slice_of as chassis_slice;
 pub use connect::{OwnPort, own_ports};
 pub use local_endpoints::{LocalEndpoints, local_endpoints};
 
+use host::HostDirty;
 use room::{House, Room, World};
 
 /// The rooms of the northbound database. A new feature is one more line.
@@ -69,8 +70,8 @@ pub struct Dirty {
     pub northbound: Vec<String>,
     /// The same in the southbound database.
     pub southbound: Vec<String>,
-    /// Whether the host's plan may differ.
-    pub host: bool,
+    /// What of the host's plan may differ.
+    pub host: HostDirty,
 }
 
 impl Dirty {
@@ -82,24 +83,31 @@ impl Dirty {
         Self {
             northbound: northbound(zone).dirty(changes).into_iter().collect(),
             southbound: southbound(zone).dirty(changes).into_iter().collect(),
-            host: changes.iter().any(|change| host::follows(zone, change)),
+            host: changes.iter().fold(HostDirty::default(), |mut all, change| {
+                all.merge(HostDirty::after(zone, change));
+                all
+            }),
         }
     }
 
     /// Everything.
     pub fn everything() -> Self {
-        Self { northbound: vec![String::new()], southbound: vec![String::new()], host: true }
+        Self {
+            northbound: vec![String::new()],
+            southbound: vec![String::new()],
+            host: HostDirty::everything(),
+        }
     }
 
     /// Whether there is nothing to look at.
     pub fn is_empty(&self) -> bool {
-        self.northbound.is_empty() && self.southbound.is_empty() && !self.host
+        self.northbound.is_empty() && self.southbound.is_empty() && !self.host.any()
     }
 
     /// Adds what follows from other changes.
     pub fn merge(&mut self, other: Self) {
         self.northbound.extend(other.northbound);
         self.southbound.extend(other.southbound);
-        self.host |= other.host;
+        self.host.merge(other.host);
     }
 }

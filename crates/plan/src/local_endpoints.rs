@@ -24,7 +24,7 @@ pub fn local_endpoints(zone: &Zone) -> BTreeMap<u16, LocalEndpoints> {
         let count = count(zone, &key, service);
         Some((port, LocalEndpoints { service: key, count }))
     };
-    zone.services().filter_map(of).collect()
+    zone.checked_services().filter_map(of).collect()
 }
 
 fn count(zone: &Zone, key: &ObjectKey, service: &ServiceInfo) -> usize {

@@ -6,6 +6,9 @@
 //! load balancer, too: clients are told at once. Where the node has a way out and in, its gateway router has load balancers of its
 //! own, and the node's addresses lead to services with node ports.
 
+mod led;
+mod sources;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
@@ -193,6 +196,8 @@ fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, service: &ServiceInfo) 
         let balancers = served.row(protocol, reach, &vips)?;
         rows.extend(balancers.into_iter().flat_map(|balancer| balancer.members_apart("vips")));
     }
+    rows.extend(served.sources());
+    rows.extend(served.led());
     Ok(rows)
 }
 
@@ -218,9 +223,18 @@ impl Served<'_> {
         self.scope.net.is_default() && self.zone.is_default_service(self.key)
     }
 
+    fn families(&self) -> Families {
+        self.service.addresses.iter().map(Family::of).collect()
+    }
+
+    /// Whether it is reached from outside of the network at all.
+    fn has_doors(&self) -> bool {
+        self.scope.gateway.is_some_and(|gateway| !gateway.local && gateway.node_ports)
+    }
+
     /// The ways in from outside of the network: addresses of the node, and those of load balancers.
     fn doors(&self, port: &ServicePort) -> Result<Vec<(Reach, Vips)>> {
-        let Some(gateway) = self.scope.gateway.filter(|gateway| !gateway.local && gateway.node_ports) else {
+        let Some(gateway) = self.scope.gateway.filter(|_| self.has_doors()) else {
             return Ok(Vec::new());
         };
         let nodes = port
@@ -229,9 +243,8 @@ impl Served<'_> {
             .flat_map(|number| gateway.addresses.iter().map(move |own| SocketAddr::new(own.addr(), number)));
         let outer = self.zone.outer_addresses(self.service);
         let outer = outer.map(|(_, address)| SocketAddr::new(address, port.port));
-        let families: Families = self.service.addresses.iter().map(Family::of).collect();
         let sockets: BTreeSet<SocketAddr> =
-            nodes.chain(outer).filter(|socket| families.has(Family::of(&socket.ip()))).collect();
+            nodes.chain(outer).filter(|socket| self.families().has(Family::of(&socket.ip()))).collect();
         if sockets.is_empty() {
             return Ok(Vec::new());
         }
@@ -312,7 +325,7 @@ impl Served<'_> {
             name: format!("{}Service_{key}_{protocol}_{suffix}", names.prefix()).into(),
             protocol: Some(protocol.to_string().to_lowercase().into()),
             vips: map(vips.iter().map(|(vip, targets)| (vip.to_string(), list(targets)))),
-            options: self.options(reach)?,
+            options: self.options(protocol, reach)?,
             selection_fields: self.selection(reach),
             external_ids: with(
                 role_ids(self.scope.net),
@@ -326,6 +339,8 @@ impl Served<'_> {
         let offers = self.zone.service_connects(self.scope.name()).filter(|_| reach.is_offered());
         let (all, some): (Vec<_>, Vec<_>) = offers.partition(whole);
         let own = Planned::new(self.at([&protocol.to_string(), word]), row.clone());
+        let refusals = self.refusals().into_iter().filter(|_| reach == Reach::DoorSwitch);
+        let own = refusals.fold(own, |own, refusal| own.guarded_by::<nb::Acl>(&refusal));
         let own = all.into_iter().fold(within(own, &own_group), |own, info| within(own, &group_of(info)));
         // A connection without a family has no way to pods of it: clients there must not be sent that way.
         let parts = Family::ALL.into_iter().filter_map(|family| {
@@ -355,27 +370,32 @@ impl Served<'_> {
         set(by_client.then_some(["ip_src", "ip_dst"]).into_iter().flatten())
     }
 
-    fn options(&self, reach: Reach) -> Result<Map> {
+    fn options(&self, protocol: Protocol, reach: Reach) -> Result<Map> {
         let affinity = self.service.affinity.filter(|seconds| *seconds < LONGEST_AFFINITY);
-        let options = balancer_options(self.scope, reach == Reach::DoorLocal)?;
+        let options = balancer_options(self.scope, protocol, reach == Reach::DoorLocal)?;
         Ok(with(options, affinity.map(|seconds| ("affinity_timeout", seconds.to_string()))))
     }
 }
 
 /// What every load balancer of a network has; on a router it may leave clients their own addresses.
-pub(crate) fn balancer_options(scope: &Scope<'_>, keeps_source: bool) -> Result<Map> {
+///
+/// A client of UDP that keeps its port would stay with a target that is gone for as long as it asks: nothing tells it to begin anew. So
+/// what the switch remembers goes with the target. A connection of TCP ends by itself, and may be served to its end by a pod that
+/// takes no new ones.
+pub(crate) fn balancer_options(scope: &Scope<'_>, protocol: Protocol, keeps_source: bool) -> Result<Map> {
     let subnets = scope.config.cluster.masquerade_subnets.iter();
     let hairpin = subnets.map(|subnet| masquerade_address(subnet, MasqueradeRole::Hairpin));
     let hairpin = hairpin.map(|address| address.map(|address| address.to_string()));
     let hairpin: std::result::Result<Vec<String>, _> = hairpin.collect();
     let hairpin = hairpin.map_err(|error| scope.fault(error))?.join(" ");
-    Ok(map([
+    let options = map([
         ("event", "false"),
         ("hairpin_snat_ip", hairpin.as_str()),
         ("neighbor_responder", "none"),
         ("reject", "true"),
         ("skip_snat", if keeps_source { "true" } else { "false" }),
-    ]))
+    ]);
+    Ok(with(options, (protocol == Protocol::Udp).then_some(("ct_flush", "true"))))
 }
 
 fn group_of(info: &ConnectInfo) -> String {

@@ -255,7 +255,7 @@ fn b19_b20_a_node_that_is_not_ready() {
         assert!(held(&zone, "network:cluster_udn_blue:pod:ns1:web-0:").contains("n1"));
         assert!(host(&zone).hold_all().unwrap().contains("n1"));
         let dirty = zone.apply_node(&node("n1", 2)).on(&zone);
-        assert!(dirty.host && dirty.northbound == [""], "{dirty:?}");
+        assert!(dirty.host.any() && dirty.northbound == [""], "{dirty:?}");
         assert!(!rows(&northbound(&zone), BLUE).is_empty());
     }
 }
@@ -726,7 +726,7 @@ fn the_host_has_a_shield_around_tunnels() {
         body(&zone).contains("elements = { 172.18.0.3, 172.18.0.4 }") && !body(&zone).contains("fc00::4")
     );
     let changes = zone.apply_node(&settled(alone));
-    assert!(changes.on(&zone).host);
+    assert!(changes.on(&zone).host.any());
     let text = body(&zone);
     assert!(text.contains("type ipv6_addr\n\t\telements = { fc00::4 }"), "{text}");
     for rule in [

@@ -5,15 +5,16 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use causeway_plan::host::host;
+use causeway_plan::host::{HostDirty, HostKeeper, host};
 use causeway_plan::northbound;
-use causeway_types::host::{HostPlan, Item, Key};
+use causeway_record::Protocol;
+use causeway_types::host::{HostPlan, Item, Key, NftElement};
 use causeway_zone::{BridgePorts, Processes, Zone};
 use serde_json::json;
 use support::check::{assert_golden, feed};
 use support::{
-    Ip, On as _, annotate, cluster, key, nad, node, node_name, serve, service, slice, table, two_nodes,
-    with_gateway,
+    Ip, On as _, annotate, cluster, key, nad, node, node_name, serve, service, service_port, slice, table,
+    two_nodes, with_gateway,
 };
 
 fn ports() -> BridgePorts {
@@ -77,6 +78,89 @@ fn exposed(zone: &mut Zone, ip: Ip) {
     }
 }
 
+/// Elements of sets and maps that are planned on their own.
+fn elements(plan: &HostPlan) -> impl Iterator<Item = &NftElement> {
+    plan.items().values().filter_map(|planned| match &planned.item {
+        Item::Element(element) => Some(element),
+        _ => None,
+    })
+}
+
+/// The firewall's table of services, as it is loaded.
+fn translations(plan: &HostPlan) -> String {
+    let name = "causeway-services".into();
+    match plan.get(&Key::Table { family: causeway_types::host::NftFamily::Inet, name }) {
+        Some(Item::Table(table)) => table.filled(elements(plan)).body,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same services, and only some may come by the addresses of their load balancers.
+fn closed(zone: &mut Zone, ip: Ip) {
+    exposed(zone, ip);
+    for (namespace, number) in [("ns0", 1), ("ns1", 2)] {
+        let n = number - 1;
+        let (four, six) = (format!("10.96.{n}.50"), format!("fd00:10:96::{n}:50"));
+        let mut web = service(&format!("{namespace}/web"), &ip.pick(four.as_str(), six.as_str()));
+        let (four, six) = (format!("192.0.2.{number}"), format!("2001:db8::{number}"));
+        web.ingress_ips = ip.pick(four, six).into_iter().map(|ip| ip.parse().unwrap()).collect();
+        web.ports = vec![service_port("http", Protocol::Tcp, 80), service_port("dns", Protocol::Udp, 53)];
+        web.external_local = namespace == "ns1";
+        let ranges = ["203.0.113.0/24", "172.18.0.0/16", "2001:db8:7::/48"];
+        let ranges = ranges.iter().take(if namespace == "ns0" { 3 } else { 1 });
+        web.source_ranges = Some(ranges.map(|range| range.parse().unwrap()).collect());
+        zone.apply_service(&web);
+    }
+}
+
+#[test]
+fn only_some_may_come_by_a_load_balancer() {
+    for ip in Ip::ALL {
+        let mut zone = zone(ip);
+        closed(&mut zone, ip);
+        let plan = host(&zone);
+        assert_golden(
+            &format!("sources-{}", ip.name()),
+            &format!("{}{}", of(&plan, "service:"), translations(&plan)),
+        );
+        let rows = support::check::show(
+            &northbound(&zone),
+            &["service:ns0:web:default:sources", "service:ns1:web:"],
+        );
+        assert_golden(&format!("sources-rows-{}", ip.name()), &rows);
+    }
+}
+
+/// Node ports and what an owner says himself are no load balancer's addresses; a range of everything, or none, leaves all as it was.
+#[test]
+fn ranges_are_about_load_balancers_alone() {
+    let mut zone = zone(Ip::V4);
+    exposed(&mut zone, Ip::V4);
+    let (open, rows) = (host(&zone), support::check::show(&northbound(&zone), &["service:ns0:web:"]));
+    let mut web = service("ns0/web", &["10.96.0.50"]);
+    web.ports[0].node_port = Some(30080);
+    (web.ingress_ips, web.external_ips) =
+        (vec!["192.0.2.1".parse().unwrap()], vec!["198.51.100.1".parse().unwrap()]);
+    let mut with = |ranges: &[&str]| {
+        web.source_ranges = Some(ranges.iter().map(|range| range.parse().unwrap()).collect());
+        zone.apply_service(&web);
+        (host(&zone), support::check::show(&northbound(&zone), &["service:ns0:web:"]))
+    };
+    assert_eq!(with(&["0.0.0.0/0"]), (open.clone(), rows.clone()));
+    let (some, _) = with(&["203.0.113.0/24"]);
+    let changed: BTreeSet<String> =
+        flows(&open).into_iter().filter(|flow| !flows(&some).contains(flow)).collect();
+    assert!(
+        changed.iter().all(|flow| flow.contains("nw_dst=192.0.2.1")) && changed.len() == 2,
+        "{changed:?}"
+    );
+    // Ranges of the other family let nobody in.
+    let (none, rows) = with(&["2001:db8::/32"]);
+    let to_it = flows(&none).into_iter().filter(|flow| flow.contains("nw_dst=192.0.2.1"));
+    assert!(to_it.clone().all(|flow| flow.ends_with("actions=drop")) && to_it.count() == 2);
+    assert!(rows.contains("drop") && !rows.contains("pass"), "{rows}");
+}
+
 /// udn-ovn-cases I08.
 
 #[test]
@@ -85,17 +169,39 @@ fn services_from_outside() {
         let mut zone = zone(ip);
         exposed(&mut zone, ip);
         let plan = host(&zone);
-        let table = match plan.get(&Key::Table {
-            family: causeway_types::host::NftFamily::Inet,
-            name: "causeway-services".into(),
-        }) {
-            Some(Item::Table(table)) => table.body.clone(),
-            other => panic!("{other:?}"),
-        };
+        let table = translations(&plan);
         assert_golden(&format!("exposed-{}", ip.name()), &format!("{}{table}", of(&plan, "service:")));
         let rows = support::check::show(&northbound(&zone), &["service:ns0:web:", "service:ns1:web:"]);
         assert_golden(&format!("exposed-rows-{}", ip.name()), &rows);
     }
+}
+
+/// A service that changes is planned alone, with those who say to have the same address, however many others there are.
+#[test]
+fn a_service_is_planned_alone() {
+    let mut zone = zone(Ip::V4);
+    let web = |n: u16, address: &str| {
+        let mut web = service(&format!("ns0/web{n}"), &[&format!("10.96.7.{n}")]);
+        web.ports[0].node_port = Some(30_000 + n);
+        web.external_ips = vec![address.parse().unwrap()];
+        web.created = n.into();
+        web
+    };
+    for n in 1..=100 {
+        zone.apply_service(&web(n, &format!("192.0.2.{n}")));
+    }
+    let (mut keeper, mut plan) = (HostKeeper::default(), HostPlan::default());
+    plan.update(keeper.follow(&zone, &HostDirty::everything()));
+    let mut parts = |zone: &mut Zone, service: &causeway_record::Service| {
+        let (dirty, before) = (zone.apply_service(service).on(zone), keeper.planned());
+        plan.update(keeper.follow(zone, &dirty.host));
+        assert_eq!(plan, host(zone));
+        keeper.planned() - before
+    };
+    assert_eq!(parts(&mut zone, &service("ns0/web1", &["10.96.7.1"])), 1);
+    assert_eq!(parts(&mut zone, &web(1, "192.0.2.1")), 1);
+    assert_eq!(parts(&mut zone, &web(1, "192.0.2.2")), 2, "it has what another one had");
+    assert_eq!(parts(&mut zone, &web(1, "192.0.2.1")), 2, "which has it again");
 }
 
 /// What the programs of the real switch and firewall think of it.
@@ -105,14 +211,19 @@ fn the_switch_and_the_firewall_can_read_all_of_it() {
         let mut zone = zone(ip);
         open_services(&mut zone, ip);
         exposed(&mut zone, ip);
-        let plan = host(&zone);
-        let text: String = flows(&plan).into_iter().map(|flow| flow + "\n").collect();
-        feed(&["ovs-ofctl", "-OOpenFlow15", "--no-names", "parse-flows", "-"], &text);
-        for planned in plan.items().values() {
-            if let Item::Table(table) = &planned.item {
-                let text = format!("table inet {} {{\n{}}}\n", table.name, table.body);
-                feed(&["nft", "--check", "-f", "-"], &text);
-            }
+        readable(&host(&zone));
+        closed(&mut zone, ip);
+        readable(&host(&zone));
+    }
+}
+
+fn readable(plan: &HostPlan) {
+    let text: String = flows(plan).into_iter().map(|flow| flow + "\n").collect();
+    feed(&["ovs-ofctl", "-OOpenFlow15", "--no-names", "parse-flows", "-"], &text);
+    for planned in plan.items().values() {
+        if let Item::Table(table) = &planned.item {
+            let text = format!("table inet {} {{\n{}}}\n", table.name, table.filled(elements(plan)).body);
+            feed(&["nft", "--check", "-f", "-"], &text);
         }
     }
 }
@@ -138,7 +249,7 @@ fn what_is_not_known_is_held_and_a_node_without_a_gateway_has_nothing() {
     exposed(&mut zone, Ip::V4);
     assert!(!flows(&host(&zone)).is_empty());
     let dirty = zone.set_bridge(Some(BridgePorts { patch: None, ..ports() })).on(&zone);
-    assert!(dirty.host && dirty.northbound.is_empty());
+    assert!(dirty.host.any() && dirty.northbound.is_empty());
     let held = host(&zone);
     let owners: BTreeSet<&str> = held.holds().keys().map(|owner| owner.as_str()).collect();
     assert!(owners.contains("node:gateway") && owners.contains("service:ns1/web"), "{owners:?}");
@@ -146,7 +257,7 @@ fn what_is_not_known_is_held_and_a_node_without_a_gateway_has_nothing() {
     zone.apply_node(&node("n1", 2));
     let none = host(&zone);
     assert!(flows(&none).is_empty() && none.holds().is_empty(), "{none}");
-    assert!(!of(&none, "node:services").contains("causeway-services"));
+    assert!(!none.to_string().contains("causeway-services"));
 }
 
 /// Followed by events: the service may come, move and go after the network.
@@ -158,13 +269,13 @@ fn services_that_everybody_reaches_are_followed() {
         flows(&host(zone)).into_iter().filter(|flow| flow.contains("priority=250,")).collect()
     };
     assert_eq!(open(&zone), [""; 0]);
-    assert!(zone.apply_service(&service("kube-system/kube-dns", &["10.96.0.10"])).on(&zone).host);
+    assert!(zone.apply_service(&service("kube-system/kube-dns", &["10.96.0.10"])).on(&zone).host.any());
     assert!(open(&zone)[0].contains("nw_dst=10.96.0.10"));
     zone.apply_service(&service("kube-system/kube-dns", &["10.96.0.53"]));
     assert!(open(&zone).len() == 1 && open(&zone)[0].contains("nw_dst=10.96.0.53"));
     zone.delete_service(&key("kube-system", "kube-dns"));
     assert_eq!(open(&zone), [""; 0]);
-    assert!(zone.apply_service(&service("ns0/other", &["10.96.0.99"])).on(&zone).host);
+    assert!(zone.apply_service(&service("ns0/other", &["10.96.0.99"])).on(&zone).host.any());
     assert_eq!(open(&zone), [""; 0]);
 }
 
@@ -192,7 +303,7 @@ fn nobody_takes_an_address_that_is_not_his() {
     zone.apply_service(&thief);
     assert_eq!(arrives(&zone), ["tcp,nw_dst=192.0.2.7,tp_dst=80"]);
     // A node that comes later with that address has it, too.
-    assert!(zone.apply_node(&support::at_addresses(node("n3", 4), &["192.0.2.7"])).on(&zone).host);
+    assert!(zone.apply_node(&support::at_addresses(node("n3", 4), &["192.0.2.7"])).on(&zone).host.any());
     assert_eq!(arrives(&zone), [""; 0]);
     zone.delete_node(&node_name("n3"));
     let owner = |zone: &Zone| -> Vec<String> {
@@ -249,16 +360,12 @@ fn clients_keep_their_address_where_the_service_is_local() {
     assert!(pods.contains("skip_snat=false"), "{pods}");
     // An endpoint that is the node itself has its clients from the host, which knows them.
     let dirty = zone.apply_endpoint_slice(&slice("ns0/web-4", "web", None, &["172.18.0.2@n1"])).on(&zone);
-    assert!(dirty.host);
+    assert!(dirty.host.any());
     zone.apply_node(&with_gateway(support::at_addresses(node("n1", 2), &["172.18.0.2"]), Ip::V4, "shared"));
     zone.apply_pod(&support::host_pod("ns0/p-172-18-0-2", "n1"));
     let plan = host(&zone);
     assert!(!flows(&plan).iter().any(|flow| flow.starts_with("table=5,priority=100,")));
-    let all = plan.items().values().find_map(|planned| match &planned.item {
-        Item::Table(table) if table.name == "causeway-services" => Some(table.body.clone()),
-        _ => None,
-    });
-    let all = all.unwrap();
+    let all = translations(&plan);
     assert!(all.contains("172.18.0.2 . tcp . 30080 : 172.18.0.2 . 8080"), "{all}");
 }
 

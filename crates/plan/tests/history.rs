@@ -6,12 +6,13 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_ovn::Str;
-use causeway_plan::host::host;
+use causeway_plan::host::{HostKeeper, host};
 use causeway_plan::{Dirty, northbound, southbound};
 use causeway_record::{
     Connect, EndpointSlice, HostPort, Nad, NamedPort, Namespace, NetworkPolicy, Node, ObjectKey, Pod,
     Protocol, Service,
 };
+use causeway_types::host::HostPlan;
 use causeway_types::{ConnectName, NamespaceName, NodeName};
 use causeway_zone::{BridgePorts, Cgroup, Changes, Kubelet, Processes, Render, Zone};
 use proptest::prelude::*;
@@ -206,7 +207,7 @@ fn policies() -> impl Strategy<Value = Event> {
 
 fn services() -> impl Strategy<Value = Event> {
     let names = vec!["ns1/a", "ns1/b", "ns2/a", "default/kubernetes"];
-    (prop::sample::select(names), 0..9u8).prop_map(|(name, kind)| {
+    (prop::sample::select(names), 0..10u8).prop_map(|(name, kind)| {
         let mut service = service(name, if kind == 1 { &[] } else { &["10.96.0.50"] });
         match kind {
             0 => return Event::NoService(service.key),
@@ -217,7 +218,10 @@ fn services() -> impl Strategy<Value = Event> {
                 service.external_local = kind == 4;
             }
             5 => service.external_ips = vec!["192.0.2.1".parse().unwrap(), "172.18.0.3".parse().unwrap()],
-            6 => service.ingress_ips = vec!["192.0.2.1".parse().unwrap()],
+            6 | 7 => {
+                service.ingress_ips = vec!["192.0.2.1".parse().unwrap()];
+                service.source_ranges = (kind == 7).then(|| vec!["198.51.100.0/24".parse().unwrap()]);
+            }
             _ => {}
         }
         Event::Service(service)
@@ -282,6 +286,8 @@ struct World {
     zone: Zone,
     north: Ledger,
     south: Ledger,
+    keeper: HostKeeper,
+    host: HostPlan,
     nodes: BTreeMap<NodeName, Node>,
     nads: BTreeMap<ObjectKey, Nad>,
     pods: BTreeMap<ObjectKey, Pod>,
@@ -302,6 +308,8 @@ impl World {
             zone: Zone::new(config),
             north: Ledger::default(),
             south: Ledger::default(),
+            keeper: HostKeeper::default(),
+            host: HostPlan::default(),
             nodes: BTreeMap::new(),
             nads: BTreeMap::new(),
             pods: BTreeMap::new(),
@@ -320,13 +328,15 @@ impl World {
     fn look(&mut self, dirty: &Dirty) {
         dirty.northbound.iter().for_each(|prefix| self.north.look(&northbound(&self.zone), prefix));
         dirty.southbound.iter().for_each(|prefix| self.south.look(&southbound(&self.zone), prefix));
+        if dirty.host.any() {
+            self.host.update(self.keeper.follow(&self.zone, &dirty.host));
+        }
     }
 
     fn happen(&mut self, event: &Event) -> Dirty {
-        let before = host(&self.zone);
         let dirty = self.tell(event).on(&self.zone);
-        assert!(dirty.host || host(&self.zone) == before, "the host's plan differs after {event:?}");
         self.look(&dirty);
+        assert_eq!(self.host, host(&self.zone), "the host's plan after {event:?}");
         dirty
     }
 

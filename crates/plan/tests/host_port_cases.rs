@@ -158,7 +158,7 @@ fn nobody_takes_a_port_that_somebody_has() {
     let first = Pod { created: 5, ..asking(plain(Ip::V4), &[port(30080, 80)]) };
     let second = Pod { created: 7, ..asking(web(Ip::V4), &[port(30080, 80)]) };
     let dirty = |zone: &mut Zone, pod: &Pod| zone.apply_pod(pod).on(zone);
-    assert!(dirty(&mut zone, &second).host);
+    assert!(dirty(&mut zone, &second).host.any());
     assert_eq!(doors(&zone).len(), 1);
     assert!(doors(&zone)[0].contains("HostPort_ns1/web-0_"), "{:?}", doors(&zone));
     // The older one has it, whichever is heard of first.
@@ -168,7 +168,9 @@ fn nobody_takes_a_port_that_somebody_has() {
     let mut web = service("ns3/web", &["10.96.0.66"]);
     web.ports[0].node_port = Some(30080);
     let heard = zone.apply_service(&web).on(&zone);
-    assert!(heard.host && heard.northbound.iter().any(|slice| slice.starts_with("host-port:ns0:plain")));
+    assert!(
+        heard.host.any() && heard.northbound.iter().any(|slice| slice.starts_with("host-port:ns0:plain"))
+    );
     assert_eq!(doors(&zone), [""; 0]);
     assert_eq!(firewall(&host(&zone)), None);
     zone.delete_service(&key("ns3", "web"));

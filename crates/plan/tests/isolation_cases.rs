@@ -53,7 +53,7 @@ fn nothing_is_said_before_somebody_has_looked() {
     let plan = host(&zone);
     assert!(plan.hold_of(&Owner::node("isolation")).unwrap().contains("kubelet"));
     assert_eq!(body(&plan, "isolation"), None);
-    assert!(zone.set_processes(root()).on(&zone).host);
+    assert!(zone.set_processes(root()).on(&zone).host.any());
     assert!(zone.set_processes(root()).is_empty());
     assert_eq!(host(&zone).hold_of(&Owner::node("isolation")), None);
 }
@@ -67,11 +67,11 @@ fn locked_addresses_follow_pods() {
     let text = isolation(&zone);
     assert_eq!(elements(&text, "locked4"), texts(["10.244.0.4", "10.244.0.8"]), "{text}");
     assert_eq!(elements(&text, "locked6"), texts(["fd00:10:244::4", "fd00:10:244::8"]));
-    assert!(zone.delete_pod(&key("ns2", "vm")).on(&zone).host);
+    assert!(zone.delete_pod(&key("ns2", "vm")).on(&zone).host.any());
     assert_eq!(elements(&isolation(&zone), "locked4"), texts(["10.244.0.4"]));
     // Those of other nodes are other nodes' to guard.
-    assert!(!zone.apply_pod(&vm("away", "n2", 12, Ip::Dual)).on(&zone).host);
-    assert!(zone.delete_pod(&web(Ip::Dual).key).on(&zone).host);
+    assert!(!zone.apply_pod(&vm("away", "n2", 12, Ip::Dual)).on(&zone).host.any());
+    assert!(zone.delete_pod(&web(Ip::Dual).key).on(&zone).host.any());
     assert!(!isolation(&zone).contains("elements"));
 }
 
@@ -82,7 +82,7 @@ fn ports_that_the_owner_opens_are_open_to_all() {
     let mut open = web(Ip::Dual);
     let ports = r#"[{"protocol":"tcp","port":8080},{"protocol":"udp","port":53},{"protocol":"icmp"},{"protocol":"icmpv6"}]"#;
     open.annotate("k8s.ovn.org/open-default-ports", Some(ports));
-    assert!(zone.apply_pod(&open).on(&zone).host);
+    assert!(zone.apply_pod(&open).on(&zone).host.any());
     let text = isolation(&zone);
     assert_eq!(elements(&text, "open4"), texts(["10.244.0.4 . tcp . 8080", "10.244.0.4 . udp . 53"]));
     assert_eq!(elements(&text, "open6"), texts(["fd00:10:244::4 . tcp . 8080", "fd00:10:244::4 . udp . 53"]));
@@ -124,7 +124,7 @@ fn a_host_network_pod_reaches_services_of_its_network_and_of_the_default_one() {
     let mut zone = serving();
     zone.set_processes(root());
     assert_eq!(body(&host(&zone), "host-pods"), None);
-    assert!(zone.apply_pod(&host_pod("ns1/agent", "n1")).on(&zone).host);
+    assert!(zone.apply_pod(&host_pod("ns1/agent", "n1")).on(&zone).host.any());
     let held = host(&zone);
     assert!(held.hold_of(&Owner::node("host-pods")).unwrap().contains("ns1/agent"));
     // Nobody can tell it from others.
@@ -144,9 +144,9 @@ fn a_host_network_pod_reaches_services_of_its_network_and_of_the_default_one() {
     {
         assert!(text.contains(inner), "{text}");
     }
-    assert!(zone.delete_service(&key("ns1", "web")).on(&zone).host);
+    assert!(zone.delete_service(&key("ns1", "web")).on(&zone).host.any());
     assert_eq!(elements(&body(&host(&zone), "host-pods").unwrap(), "own0_4"), texts([]));
-    assert!(zone.delete_pod(&key("ns1", "agent")).on(&zone).host);
+    assert!(zone.delete_pod(&key("ns1", "agent")).on(&zone).host.any());
     assert_eq!(body(&host(&zone), "host-pods"), None);
 }
 
@@ -166,14 +166,14 @@ fn who_is_confined() {
     zone.apply_pod(&host_pod("ns1/far", "n2"));
     zone.apply_pod(&host_pod("kube-system/proxy", "n1"));
     assert!(confined(&zone).is_empty());
-    assert!(zone.apply_namespace(&namespace("ns1", true)).on(&zone).host);
+    assert!(zone.apply_namespace(&namespace("ns1", true)).on(&zone).host.any());
     assert_eq!(confined(&zone), ["ns1/agent"]);
     zone.delete_namespace(&"ns1".parse().unwrap());
-    assert!(zone.apply_nad(&blue(Ip::V4)).on(&zone).host);
+    assert!(zone.apply_nad(&blue(Ip::V4)).on(&zone).host.any());
     assert_eq!(confined(&zone), ["ns1/agent"]);
     let mut ended = host_pod("ns1/agent", "n1");
     ended.finished = true;
-    assert!(zone.apply_pod(&ended).on(&zone).host);
+    assert!(zone.apply_pod(&ended).on(&zone).host.any());
     assert!(confined(&zone).is_empty());
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use causeway_types::Cidr;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1 as core;
 use kube_core::{ApiResource, Object};
 use serde::{Deserialize, Serialize};
@@ -33,6 +35,9 @@ pub struct Service {
     /// Addresses of its load balancer, in the words of whoever gives them out: `status.loadBalancer.ingress`.
     #[serde(default)]
     pub ingress_ips: Vec<IpAddr>,
+    /// Who may come by an address of its load balancer: `spec.loadBalancerSourceRanges`, merged. None is everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_ranges: Option<Vec<Cidr>>,
     /// Whether clients outside are served by endpoints on the node that they came to, and by their own address:
     /// `externalTrafficPolicy: Local`.
     #[serde(default)]
@@ -116,6 +121,7 @@ impl Watched for Service {
             local: spec.internal_traffic_policy.as_deref() == Some("Local"),
             external_ips: distinct(external),
             ingress_ips: distinct(balanced),
+            source_ranges: source_ranges(spec.load_balancer_source_ranges.unwrap_or_default()),
             external_local: spec.external_traffic_policy.as_deref() == Some("Local"),
             health_port: spec.health_check_node_port.and_then(port),
             publish_not_ready: spec.publish_not_ready_addresses.unwrap_or(false),
@@ -129,6 +135,12 @@ fn balanced_ips(status: ServiceStatus) -> impl Iterator<Item = IpAddr> {
     let ingress = status.load_balancer.and_then(|balancer| balancer.ingress).unwrap_or_default();
     let whole = ingress.into_iter().filter(|one| one.ip_mode.as_deref() != Some("Proxy"));
     whole.filter_map(|one| one.ip?.parse().ok())
+}
+
+/// Who may come, where somebody says so. A range that cannot be read lets nobody in, and neither does a list of such ranges alone.
+fn source_ranges(said: Vec<String>) -> Option<Vec<Cidr>> {
+    let read = |text: &String| Some(Cidr::masked(text.trim().parse::<IpNet>().ok()?));
+    (!said.is_empty()).then(|| Cidr::merged(said.iter().filter_map(read)))
 }
 
 /// At most so many addresses of a service count.
@@ -181,6 +193,20 @@ mod tests {
             "metadata": {"name": "db", "namespace": "blue"}, "spec": {"clusterIPs": ["None"]},
         }));
         assert_eq!(headless.cluster_ips, [] as [IpAddr; 0]);
+    }
+
+    #[test]
+    fn a_service_keeps_who_may_come_by_its_load_balancer() {
+        let ranges = |said: serde_json::Value| {
+            let spec = json!({"clusterIPs": ["10.96.0.5"], "type": "LoadBalancer", "loadBalancerSourceRanges": said});
+            trimmed::<Service>(json!({"metadata": {"name": "web", "namespace": "blue"}, "spec": spec}))
+                .source_ranges
+        };
+        let some = |all: &[&str]| Some(all.iter().map(|one| one.parse().unwrap()).collect::<Vec<Cidr>>());
+        assert_eq!((ranges(json!(null)), ranges(json!([]))), (None, None));
+        let said = json!([" 192.0.2.7/24 ", "192.0.2.128/25", "2001:db8::/32", "nonsense"]);
+        assert_eq!(ranges(said), some(&["192.0.2.0/24", "2001:db8::/32"]));
+        assert_eq!(ranges(json!(["nonsense"])), some(&[]), "what cannot be read lets nobody in");
     }
 
     #[test]

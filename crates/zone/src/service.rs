@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use causeway_types::{NetworkName, NodeName};
+use causeway_types::{Cidr, Family, NetworkName, NodeName};
 
 pub use causeway_record::{EndpointPort, Protocol, ServicePort};
 
@@ -24,6 +24,8 @@ pub struct ServiceInfo {
     pub external_ips: Box<[IpAddr]>,
     /// Addresses of its load balancer, which owners do not choose.
     pub ingress_ips: Box<[IpAddr]>,
+    /// Who may come by an address of its load balancer; none is everybody.
+    pub source_ranges: Option<Box<[Cidr]>>,
     /// Whether clients outside are served on the node that they came to, and by their own address.
     pub external_local: bool,
     /// Where each node says whether it has endpoints of its own.
@@ -60,6 +62,15 @@ pub struct EndpointInfo {
     pub(super) pod: Option<Mark>,
 }
 
+impl ServiceInfo {
+    /// Who of a family may come by an address of its load balancer; none is everybody. Ranges of the other family let nobody in.
+    pub fn admitted(&self, family: Family) -> Option<Vec<Cidr>> {
+        let ranges = self.source_ranges.as_ref()?.iter().filter(|range| range.family() == family);
+        let ranges: Vec<Cidr> = ranges.copied().collect();
+        ranges.iter().all(|range| range.prefix_len() > 0).then_some(ranges)
+    }
+}
+
 impl SliceInfo {
     /// The network, if the cluster manager has looked up the addresses on it.
     pub(super) fn mirror(&self) -> Option<&NetworkName> {
@@ -84,6 +95,7 @@ pub(super) fn read(service: &record::Service) -> Option<ServiceInfo> {
         local: service.local,
         external_ips: service.external_ips.clone().into(),
         ingress_ips: service.ingress_ips.clone().into(),
+        source_ranges: service.source_ranges.clone().map(Into::into),
         external_local: service.external_local,
         health_port: service.health_port,
         publish_not_ready: service.publish_not_ready,

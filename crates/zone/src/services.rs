@@ -11,7 +11,7 @@ use std::sync::Arc;
 use causeway_types::{NamespaceName, NetworkName, ObjectName};
 
 use super::pods::object;
-use super::service::{self, EndpointInfo, ServiceInfo, SliceInfo};
+use super::service::{self, EndpointInfo, ServiceInfo, ServicePort, SliceInfo};
 use super::{Change, Changes, Zone};
 use causeway_record::{self as record, ObjectKey, Protocol};
 
@@ -35,6 +35,18 @@ pub enum Claimed {
     Own,
 }
 
+/// A port of every node, or an address outside and a port.
+type Claim = (Option<IpAddr>, Protocol, u16);
+
+fn claims(info: &ServiceInfo) -> BTreeSet<Claim> {
+    let outer = || info.external_ips.iter().chain(&info.ingress_ips);
+    let of = |port: &ServicePort| -> Vec<Claim> {
+        let nodes = port.node_port.map(|number| (None, port.protocol, number));
+        outer().map(|address| (Some(*address), port.protocol, port.port)).chain(nodes).collect()
+    };
+    info.ports.iter().flat_map(of).collect()
+}
+
 #[derive(Debug, Default)]
 struct Entry {
     service: Option<ServiceInfo>,
@@ -48,8 +60,10 @@ pub(super) struct Services {
     entries: BTreeMap<Arc<str>, Entry>,
     /// The service of each slice.
     owners: HashMap<Box<str>, Arc<str>>,
-    /// How many services have a port of every node; the API server sees to it that one has.
-    node_ports: BTreeMap<(Protocol, u16), usize>,
+    /// Who says to have a port of every node, or an address outside and a port. The API server gives a port of nodes to one.
+    claims: BTreeMap<Claim, BTreeSet<Arc<str>>>,
+    /// Those that have a port for load balancers outside.
+    checked: BTreeSet<Arc<str>>,
 }
 
 impl Services {
@@ -102,19 +116,36 @@ impl Services {
         changed
     }
 
-    fn count_node_ports(&mut self, old: Option<&ServiceInfo>, new: Option<&ServiceInfo>) {
-        let of = |info: Option<&ServiceInfo>| -> Vec<(Protocol, u16)> {
-            let ports = info.into_iter().flat_map(|info| &info.ports);
-            ports.filter_map(|port| Some((port.protocol, port.node_port?))).collect()
+    /// Keeps who claims what, and gives all others who claim what this one does or did.
+    fn claim(
+        &mut self,
+        key: &ObjectKey,
+        old: Option<&ServiceInfo>,
+        new: Option<&ServiceInfo>,
+    ) -> Vec<ObjectKey> {
+        let text: Arc<str> = key.to_string().into();
+        match new.is_some_and(|info| info.health_port.is_some()) {
+            true => self.checked.insert(text.clone()),
+            false => self.checked.remove(&text),
         };
-        of(new).into_iter().for_each(|port| *self.node_ports.entry(port).or_default() += 1);
-        for port in of(old) {
-            let left = self.node_ports.get(&port).map_or(0, |count| count.saturating_sub(1));
-            match left {
-                0 => drop(self.node_ports.remove(&port)),
-                left => drop(self.node_ports.insert(port, left)),
+        let (gone, come) = (old.map(claims).unwrap_or_default(), new.map(claims).unwrap_or_default());
+        for claim in gone.difference(&come) {
+            if let Some(who) = self.claims.get_mut(claim) {
+                who.remove(&text);
+                if who.is_empty() {
+                    self.claims.remove(claim);
+                }
             }
         }
+        for claim in &come {
+            self.claims.entry(*claim).or_default().insert(text.clone());
+        }
+        self.others(&text, gone.union(&come))
+    }
+
+    fn others<'a>(&self, text: &str, at: impl Iterator<Item = &'a Claim>) -> Vec<ObjectKey> {
+        let all: BTreeSet<&Arc<str>> = at.filter_map(|claim| self.claims.get(claim)).flatten().collect();
+        all.into_iter().filter(|key| key.as_ref() != text).filter_map(|key| object(key)).collect()
     }
 
     /// Puts or replaces a slice, or takes it out, and gives the old one.
@@ -186,9 +217,27 @@ impl Zone {
         self.services.get(key)?.service.as_ref()
     }
 
+    /// Services that claim a port of nodes, or an address and port outside, that this one claims.
+    pub fn rivals(&self, key: &ObjectKey) -> Vec<ObjectKey> {
+        let claimed = self.service(key).map(claims).unwrap_or_default();
+        self.services.others(&key.to_string(), claimed.iter())
+    }
+
+    /// The same with the service itself.
+    pub fn with_rivals(&self, key: ObjectKey) -> Vec<ObjectKey> {
+        let mut all = self.rivals(&key);
+        all.push(key);
+        all
+    }
+
+    /// Services of which load balancers outside ask each node whether it has endpoints.
+    pub fn checked_services(&self) -> impl Iterator<Item = ObjectKey> {
+        self.services.checked.iter().filter_map(|key| object(key))
+    }
+
     /// Whether a port of every node is a service's.
     pub fn is_node_port(&self, protocol: Protocol, port: u16) -> bool {
-        self.services.node_ports.contains_key(&(protocol, port))
+        self.services.claims.contains_key(&(None, protocol, port))
     }
 
     /// Whether pods of every network reach a service of the default network.
@@ -256,8 +305,15 @@ impl Zone {
     fn set_service(&mut self, key: &ObjectKey, info: Option<ServiceInfo>) -> Changes {
         let new = info.clone();
         let old = self.services.change(key, |entry| std::mem::replace(&mut entry.service, info));
-        self.services.count_node_ports(old.as_ref(), new.as_ref());
-        if old != new { Change::Service(key.clone()).into() } else { Changes::default() }
+        if old == new {
+            return Changes::default();
+        }
+        // Who has what several claim may be another one now.
+        let mut changes = Changes::from(Change::Service(key.clone()));
+        for rival in self.services.claim(key, old.as_ref(), new.as_ref()) {
+            changes.add(Change::Service(rival));
+        }
+        changes
     }
 
     fn set_slice(&mut self, owner: &ObjectKey, name: &str, slice: Option<SliceInfo>) -> Changes {

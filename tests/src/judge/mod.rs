@@ -130,9 +130,10 @@ impl Folder {
     }
 }
 
-/// A command of a judge: on a host outside of the cluster, as a person would. What has an address there is reached there.
+/// A command of a judge: on a host outside of the cluster, as a person would. What has an address there is reached there. The host is
+/// not of the nodes' own subnet: Kubernetes' specs take whoever is for a node.
 fn outside(sandbox: &Sandbox, program: &Path) -> Result<Command> {
-    let mut command = sandbox.command("outside")?;
+    let mut command = sandbox.command("far")?;
     command.arg("env").arg(format!("KUBECONFIG={KUBECONFIG}")).arg(program);
     Ok(command)
 }

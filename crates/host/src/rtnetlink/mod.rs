@@ -93,7 +93,9 @@ impl Output for KernelOutput {
             | Key::Rule { .. }
             | Key::Neighbour { .. }
             | Key::Proxy { .. } => true,
-            Key::Port(_) | Key::Table { .. } | Key::Flow { .. } | Key::Section(_) => false,
+            Key::Port(_) | Key::Table { .. } | Key::Element { .. } | Key::Flow { .. } | Key::Section(_) => {
+                false
+            }
         }
     }
 

@@ -47,7 +47,9 @@ impl KernelOutput {
                 let message = as_proxy(neighbour(*address, self.index(device)?, protocol));
                 self.change(RouteNetlinkMessage::NewNeighbour(message), ANEW, &planned.item)
             }
-            Item::Port(_) | Item::Table(_) | Item::Flow(_) | Item::Section(_) => Err(Error::Unsupported),
+            Item::Port(_) | Item::Table(_) | Item::Element(_) | Item::Flow(_) | Item::Section(_) => {
+                Err(Error::Unsupported)
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use causeway_runtime::Tasks;
 use causeway_types::host::{HostPlan, Item, Key, Planned};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -52,7 +53,7 @@ type Answer<T> = oneshot::Sender<Result<T, Error>>;
 enum Ask {
     Pods(Vec<PodPort>, Answer<()>),
     Sandbox { sandbox: String, names: Vec<String>, answer: Answer<Vec<String>> },
-    Internal { plan: HostPlan, problems: Vec<PortProblem>, answer: Answer<InternalPorts> },
+    Internal { plan: Arc<HostPlan>, problems: Vec<PortProblem>, answer: Answer<InternalPorts> },
     Seen(Answer<Vec<PodPortSeen>>),
     Zones(Answer<BTreeMap<String, u16>>),
     Wait { name: String, iface_id: String, milestone: Milestone, answer: Answer<()> },
@@ -147,7 +148,8 @@ impl Ovs {
     ///
     /// # Errors
     /// If the database refuses them all. What is wrong with one port is in the answer, and all others are made.
-    pub async fn ensure_internal(&self, plan: HostPlan) -> Result<InternalPorts, Error> {
+    pub async fn ensure_internal(&self, plan: impl Into<Arc<HostPlan>>) -> Result<InternalPorts, Error> {
+        let plan = plan.into();
         let ports: Vec<Planned> = wanted(&plan).into_values().collect();
         let mut done = self.ask(|answer| Ask::Internal { plan, problems: Vec::new(), answer }).await?;
         let bad = |key: &Key| done.problems.iter().any(|problem| problem.key == *key);

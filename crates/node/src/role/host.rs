@@ -11,8 +11,8 @@ use causeway_ovsdb_client::Remote;
 use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_runtime::Tasks;
 use causeway_types::NetworkName;
-use causeway_types::host::{HostPlan, Owner};
-use tokio::sync::watch;
+use causeway_types::host::{HostPlan, HostUpdate, Owner};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -33,7 +33,7 @@ const COUNT: Duration = Duration::from_secs(5);
 
 /// How the host is, and what is planned of it.
 pub(super) struct HostTask {
-    plan: watch::Sender<Option<HostPlan>>,
+    plan: mpsc::UnboundedSender<HostUpdate>,
     state: watch::Receiver<Result<(), String>>,
     writes: Arc<AtomicU64>,
 }
@@ -47,24 +47,26 @@ impl HostTask {
         programs: Programs,
         events: watch::Receiver<u64>,
     ) -> HostTask {
-        let (plan, plans) = watch::channel(None);
+        let (plan, updates) = mpsc::unbounded_channel();
         let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
         let writes = Arc::new(AtomicU64::new(0));
         let programs = Arc::new(Mutex::new(programs));
         let problems = Vec::new();
         let held = Held::new();
-        let work = Work { ovs, kernel, programs, held, said, writes: Arc::clone(&writes), problems };
-        tasks.start("host", work.run(plans, events));
+        let plan_so_far = None;
+        let writes_too = Arc::clone(&writes);
+        let work =
+            Work { plan: plan_so_far, ovs, kernel, programs, held, said, writes: writes_too, problems };
+        tasks.start("host", work.run(updates, events));
         HostTask { plan, state, writes }
     }
 
-    /// What shall be.
-    pub(super) fn plan(&self, plan: HostPlan) {
-        self.plan.send_if_modified(|known| {
-            let differs = known.as_ref() != Some(&plan);
-            *known = Some(plan);
-            differs
-        });
+    /// What differs from what should be so far, which was nothing at first.
+    pub(super) fn update(&self, update: HostUpdate) {
+        if !update.is_empty() {
+            // The task's end ends the role.
+            let _ended = self.plan.send(update);
+        }
     }
 
     /// Returns when the host is in another state than before.
@@ -93,6 +95,8 @@ struct Trouble {
 }
 
 struct Work {
+    /// What shall be; nobody has said so at first.
+    plan: Option<Arc<HostPlan>>,
     ovs: Ovs,
     kernel: Kernel,
     programs: Arc<Mutex<Programs>>,
@@ -107,18 +111,20 @@ struct Work {
 impl Work {
     async fn run(
         mut self,
-        mut plans: watch::Receiver<Option<HostPlan>>,
+        mut updates: mpsc::UnboundedReceiver<HostUpdate>,
         mut events: watch::Receiver<u64>,
     ) -> String {
         let (mut ready, mut switches) = (self.ovs.readiness(), self.held.events());
         let mut retry = RETRY;
         loop {
-            let plan = plans.borrow_and_update().clone();
+            while let Ok(update) = updates.try_recv() {
+                self.take(update);
+            }
             events.borrow_and_update();
             ready.borrow_and_update();
             switches.borrow_and_update();
             let mut pause = REPAIR;
-            if let Some(plan) = plan {
+            if let Some(plan) = self.plan.clone() {
                 let problems = self.apply(&plan).await;
                 if problems.is_empty() {
                     retry = RETRY;
@@ -129,7 +135,10 @@ impl Work {
                 self.tell(&plan, problems);
             }
             tokio::select! {
-                changed = plans.changed() => if changed.is_err() { return "nobody plans any more".into() },
+                update = updates.recv() => match update {
+                    Some(update) => self.take(update),
+                    None => return "nobody plans any more".into(),
+                },
                 Ok(()) = events.changed() => sleep(SETTLE).await,
                 Ok(()) = ready.changed() => {}
                 Ok(()) = switches.changed() => {}
@@ -139,12 +148,17 @@ impl Work {
         }
     }
 
+    /// In place, unless somebody still reads the plan.
+    fn take(&mut self, update: HostUpdate) {
+        Arc::make_mut(self.plan.get_or_insert_default()).update(update);
+    }
+
     /// Ports first: they make the devices that the kernel's part is about. A port that cannot be made holds back only
     /// what hangs on it.
-    async fn apply(&mut self, plan: &HostPlan) -> Vec<Trouble> {
+    async fn apply(&mut self, plan: &Arc<HostPlan>) -> Vec<Trouble> {
         self.held.only(&lock(&self.programs).sockets(plan));
         let mut problems = self.apply_ports(plan).await;
-        let (kernel, programs, plan) = (self.kernel, Arc::clone(&self.programs), plan.clone());
+        let (kernel, programs, plan) = (self.kernel, Arc::clone(&self.programs), Arc::clone(plan));
         let applied = tokio::task::spawn_blocking(move || apply(kernel, &programs, &plan)).await;
         let applied = match applied {
             Ok(applied) => applied,
@@ -177,9 +191,9 @@ impl Work {
         }
     }
 
-    async fn apply_ports(&self, plan: &HostPlan) -> Vec<Trouble> {
+    async fn apply_ports(&self, plan: &Arc<HostPlan>) -> Vec<Trouble> {
         let whole = |text: String| vec![Trouble { owner: None, text }];
-        let ports = match timeout(PATIENCE, self.ovs.ensure_internal(plan.clone())).await {
+        let ports = match timeout(PATIENCE, self.ovs.ensure_internal(Arc::clone(plan))).await {
             Ok(Ok(ports)) => ports,
             Ok(Err(error)) => return whole(error.to_string()),
             Err(_) => {

@@ -252,7 +252,7 @@ impl Kept {
         let remote = Remote::list(&switch.database.remote()).unwrap().remove(0);
         let programs = programs(&remote).from_folder(&folder);
         let host = HostTask::start(&mut tasks, ovs, Kernel, programs, kernel_events());
-        host.plan(plan.clone());
+        host.update(plan.clone().into());
         Kept { host, _tasks: tasks }
     }
 

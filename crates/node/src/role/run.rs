@@ -13,13 +13,13 @@ use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
 use causeway_ovsdb_client::{Remote, TlsFiles};
 use causeway_plan::Dirty;
-use causeway_plan::host::INTEGRATION_BRIDGE;
+use causeway_plan::host::{HostDirty, HostKeeper, INTEGRATION_BRIDGE};
 use causeway_record::recording::Header;
 use causeway_record::{Action, Ended, Event, Kind, Outcome, OwnReport, Part, Priority, Request, Target};
 use causeway_runtime::watch::Watches;
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Permit, Recording, Tasks, describe, serve};
-use causeway_types::host::{Item, Key};
+use causeway_types::host::{Item, Key, Planned};
 use causeway_types::{Cidr, Mac, NetworkId, NodeName, management_port_device};
 use causeway_zone::{Change, Changes, Input, Knowledge, ZoneConfig};
 use prometheus_client::registry::Registry;
@@ -123,6 +123,7 @@ struct Task {
     northbound: Applier,
     southbound: Applier,
     host: HostTask,
+    host_plan: HostKeeper,
     local_endpoints: LocalEndpointPorts,
     wiring: Wiring,
     outside: Outside,
@@ -207,6 +208,7 @@ impl Task {
             northbound: applier(&NORTHBOUND, &flags.northbound, &tls, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
             host: HostTask::start(tasks, ovs.clone(), Kernel, programs(&flags.vswitch), events.clone()),
+            host_plan: HostKeeper::default(),
             outside: Outside::start(tasks, flags, ovs.clone(), events),
             processes: ProcessWatch::start(tasks, flags.isolation.told()),
             endings: Endings::start(tasks, ovs.clone(), memory(&flags.vswitch), registry),
@@ -389,8 +391,8 @@ impl Task {
         for prefix in &dirty.southbound {
             self.southbound.dirty(prefix);
         }
-        if dirty.host {
-            self.plan_host();
+        if dirty.host.any() {
+            self.plan_host(&dirty.host);
         }
         self.annotate();
         self.wiring.statuses().into_iter().for_each(|status| self.writer.send(status));
@@ -478,12 +480,13 @@ impl Task {
         self.state.zone.known_to_others().map_err(|problem| problem.message)
     }
 
-    fn plan_host(&mut self) {
-        let plan = causeway_plan::host::host(&self.state.zone);
-        if let Some(Item::Port(port)) = plan.get(&Key::Port(management_port_device(NetworkId::DEFAULT))) {
+    fn plan_host(&mut self, dirty: &HostDirty) {
+        let update = self.host_plan.follow(&self.state.zone, dirty);
+        let port = update.items.get(&Key::Port(management_port_device(NetworkId::DEFAULT)));
+        if let Some(Some(Planned { item: Item::Port(port), .. })) = port {
             self.management = Some(port.mac);
         }
-        self.host.plan(plan);
+        self.host.update(update);
         self.local_endpoints.set(causeway_plan::local_endpoints(&self.state.zone));
     }
 

@@ -70,6 +70,7 @@ const ROUTER_PORT_OPTIONS: Keys = names(&[
 
 const LOAD_BALANCER_OPTIONS: Keys = names(&[
     "affinity_timeout",
+    "ct_flush",
     "event",
     "hairpin_snat_ip",
     "neighbor_responder",

@@ -10,9 +10,9 @@ use causeway_types::host::Owner;
 use causeway_types::{Cidr, Family, NamespaceName, NetworkName};
 use causeway_zone::{Cgroup, Change, Confined, Zone};
 
-use super::HostRoom;
 use super::isolation::{comment, member};
 use super::nft::{addresses, chain, plain_chain, suffix, table, word};
+use super::{HostRoom, Touched};
 
 /// After connections are tracked, and before addresses are translated: what is asked for counts, not where it leads. So what is
 /// open to everybody outside is open to them too.
@@ -20,15 +20,17 @@ const AS_ASKED: &str = "-150";
 
 pub(super) static HOST_PODS: HostRoom = HostRoom {
     name: "host-network pods",
-    items: |zone, _here| {
+    items: |zone, _here, _touched| {
         let body = body(zone).map(|body| body.map(|body| table("host-pods", body)));
         vec![(Owner::node("host-pods"), body.map(|table| table.into_iter().collect()))]
     },
-    follows: |zone, change| match change {
-        Change::Processes | Change::HostPod(_) => true,
-        Change::Namespace(_) => zone.has_host_pods(),
-        Change::Service(_) => zone.confined().next().is_some(),
-        _ => false,
+    follows: |zone, change| {
+        Touched::all_if(match change {
+            Change::Processes | Change::HostPod(_) => true,
+            Change::Namespace(_) => zone.has_host_pods(),
+            Change::Service(_) => zone.confined().next().is_some(),
+            _ => false,
+        })
     },
 };
 

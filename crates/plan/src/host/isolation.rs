@@ -9,21 +9,23 @@ use causeway_types::host::Owner;
 use causeway_types::{Family, NetworkName};
 use causeway_zone::{Cgroup, Change, Kubelet, PodInfo, Zone};
 
-use super::HostRoom;
 use super::nft::{EARLY, addresses, chain, kind, plain_chain, set, suffix, table, word};
+use super::{HostRoom, Touched};
 
 pub(super) static LOCKED: HostRoom = HostRoom {
     name: "locked pods",
-    items: |zone, _here| {
+    items: |zone, _here, _touched| {
         let kubelet = zone.processes().map(|known| &known.kubelet);
         let table = kubelet.map(|kubelet| vec![table("isolation", body(zone, kubelet))]);
         vec![(Owner::node("isolation"), table.ok_or_else(|| "nobody has looked for the kubelet yet".into()))]
     },
     // Only this node's own pods have something on the default network here.
-    follows: |_zone, change| match change {
-        Change::Processes => true,
-        Change::Pod { network, .. } => network.is_default(),
-        _ => false,
+    follows: |_zone, change| {
+        Touched::all_if(match change {
+            Change::Processes => true,
+            Change::Pod { network, .. } => network.is_default(),
+            _ => false,
+        })
     },
 };
 

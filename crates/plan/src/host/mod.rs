@@ -6,6 +6,7 @@
 mod gateway;
 mod host_pods;
 mod isolation;
+mod keeper;
 mod nft;
 mod shields;
 
@@ -18,6 +19,8 @@ use causeway_types::host::{
 use causeway_types::{Mac, NetworkName, NodeName, management_port_device};
 use causeway_zone::{Active, Change, Here, Rendering, Zone};
 
+pub use keeper::{HostDirty, HostKeeper, Touched};
+
 /// The bridge that ovn-controller keeps.
 pub const INTEGRATION_BRIDGE: &str = "br-int";
 
@@ -28,10 +31,11 @@ pub type Owned = (Owner, Result<Vec<Item>, String>);
 pub struct HostRoom {
     /// What people call it.
     pub name: &'static str,
-    /// What shall be there, owner by owner. An owner of whom something is not known says why: what is there of it stays.
-    pub items: fn(&Zone, Here<'_>) -> Vec<Owned>,
-    /// Whether something of it may differ after a change. The zone is as it is after the change.
-    pub follows: fn(&Zone, &Change) -> bool,
+    /// What shall be there for the owners who are touched. Of others nobody listens. An owner of whom something is not known says why:
+    /// what is there of it stays.
+    pub items: fn(&Zone, Here<'_>, &Touched) -> Vec<Owned>,
+    /// Whose things may differ after a change. The zone is as it is after the change.
+    pub follows: fn(&Zone, &Change) -> Touched,
 }
 
 /// The rooms of the host's plan. A new feature is one more line.
@@ -46,31 +50,17 @@ pub static HOST: &[&HostRoom] = &[
     &gateway::HOST_PORTS,
 ];
 
-/// What shall be on the node of a zone.
+/// What shall be on the node of a zone, all of it at once.
 pub fn host(zone: &Zone) -> HostPlan {
-    let here = match zone.here() {
-        Ok(here) => here,
-        Err(problem) => return HostPlan::held(problem.message),
-    };
     let mut plan = HostPlan::default();
-    for (owner, items) in HOST.iter().flat_map(|room| (room.items)(zone, here)) {
-        match items {
-            Ok(items) => items.into_iter().for_each(|item| plan.add(&owner, item)),
-            Err(reason) => plan.hold(owner, reason),
-        }
-    }
+    plan.update(HostKeeper::default().follow(zone, &HostDirty::everything()));
     plan
-}
-
-/// Whether the host's plan may differ after a change.
-pub(crate) fn follows(zone: &Zone, change: &Change) -> bool {
-    *change == Change::Everything || HOST.iter().any(|room| (room.follows)(zone, change))
 }
 
 /// Management ports: the node's own leg in a network. Only the default network has one so far.
 static MANAGEMENT: HostRoom = HostRoom {
     name: "management ports",
-    items: |zone, here| {
+    items: |zone, here, _touched| {
         let name = NetworkName::default_network();
         let items = match zone.rendering(&name) {
             Some(Rendering::Rendered(network)) => management(network, here.name),
@@ -79,7 +69,7 @@ static MANAGEMENT: HostRoom = HostRoom {
         };
         vec![(Owner::network(&name), items)]
     },
-    follows: |_zone, change| matches!(change, Change::Network(name) if name.is_default()),
+    follows: |_zone, change| Touched::all_if(matches!(change, Change::Network(name) if name.is_default())),
 };
 
 /// A network's management port: the node's own leg in the network.

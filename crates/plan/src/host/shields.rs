@@ -10,22 +10,22 @@ use causeway_types::Family;
 use causeway_types::host::{CABLE_GROUP, GENEVE_PORT, Owner};
 use causeway_zone::{Change, Zone};
 
-use super::HostRoom;
 use super::nft::{EARLY, addresses, chain, table};
+use super::{HostRoom, Touched};
 
 /// Before connections are tracked.
 const FIRST: &str = "-310";
 
 pub(super) static TUNNELS: HostRoom = HostRoom {
     name: "tunnels",
-    items: |zone, _here| vec![(Owner::node("tunnels"), Ok(vec![table("tunnels", tunnels(zone))]))],
-    follows: |_zone, change| matches!(change, Change::Node(_)),
+    items: |zone, _here, _touched| vec![(Owner::node("tunnels"), Ok(vec![table("tunnels", tunnels(zone))]))],
+    follows: |_zone, change| Touched::all_if(matches!(change, Change::Node(_))),
 };
 
 pub(super) static CABLES: HostRoom = HostRoom {
     name: "cables",
-    items: |_zone, _here| vec![(Owner::node("cables"), Ok(vec![table("cables", cables())]))],
-    follows: |_zone, _change| false,
+    items: |_zone, _here, _touched| vec![(Owner::node("cables"), Ok(vec![table("cables", cables())]))],
+    follows: |_zone, _change| Touched::Nobody,
 };
 
 /// A packet of the datapath belongs to no socket, in the kernel's datapath as in that of userspace, which sends by the card itself:

@@ -410,6 +410,7 @@ pub fn service(service: &str, addresses: &[&str]) -> Service {
         local: false,
         external_ips: Vec::new(),
         ingress_ips: Vec::new(),
+        source_ranges: None,
         external_local: false,
         health_port: None,
         publish_not_ready: false,

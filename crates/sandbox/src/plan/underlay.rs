@@ -98,6 +98,7 @@ fn far(network: &mut Network, wanted: &Wanted) {
         let far = [router, behind].map(|host| address::far(*family, host));
         let out = |via: IpNet| route(address::anywhere(*family), via);
         network.add(OUTSIDE, [address(NARROWS, narrows[0]), route(far[0], narrows[1])]);
+        network.add(CONTROL, [route(far[0], underlay(*family, address::OUTSIDE))]);
         network.add(NARROWS, [address("eth0", narrows[1]), address(FAR, far[0]), out(narrows[0])]);
         network.add(FAR, [address("eth0", far[1]), out(far[0])]);
     }

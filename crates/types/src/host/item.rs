@@ -49,6 +49,8 @@ pub enum Item {
     },
     /// A table of nftables.
     Table(NftTable),
+    /// An element of a set or map of such a table.
+    Element(NftElement),
     /// A flow of a bridge.
     Flow(Flow),
     /// A section of FRR's configuration. A value only: nobody writes it yet.
@@ -228,6 +230,44 @@ pub struct Flow {
     pub actions: String,
 }
 
+/// An element of a set or map of nftables. It is planned on its own, so that one more costs no more where there are many; it is
+/// read and written with its table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NftElement {
+    /// The family of the table.
+    pub family: NftFamily,
+    /// The name of the table.
+    pub table: String,
+    /// The name of the set or map.
+    pub set: String,
+    /// In the words of `nft`.
+    pub element: String,
+    /// What a map has for it.
+    pub value: Option<String>,
+}
+
+impl NftTable {
+    /// The line of a table's text where the elements of a set or map come that are planned on their own.
+    pub fn place_of(set: &str) -> String {
+        format!("\t\t# elements of {set}\n")
+    }
+
+    /// The table with those of these elements that are its own.
+    pub fn filled<'a>(&self, elements: impl IntoIterator<Item = &'a NftElement>) -> Self {
+        let mut sets: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        let ours = |one: &&NftElement| one.family == self.family && one.table == self.name;
+        for one in elements.into_iter().filter(ours) {
+            let value = one.value.iter().map(|value| format!(" : {value}"));
+            sets.entry(&one.set).or_default().push([one.element.clone()].into_iter().chain(value).collect());
+        }
+        let fill = |body: String, (set, elements): (&str, Vec<String>)| {
+            let list = format!("\t\telements = {{ {} }}\n", elements.join(", "));
+            body.replace(&Self::place_of(set), &list)
+        };
+        Self { body: sets.into_iter().fold(self.body.clone(), fill), ..self.clone() }
+    }
+}
+
 /// A section of FRR's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrrSection {
@@ -268,6 +308,12 @@ impl Item {
             }
             Self::Proxy { device, address } => Key::Proxy { device: device.clone(), address: *address },
             Self::Table(table) => Key::Table { family: table.family, name: table.name.clone() },
+            Self::Element(NftElement { family, table, set, element, .. }) => Key::Element {
+                family: *family,
+                table: table.clone(),
+                set: set.clone(),
+                element: element.clone(),
+            },
             Self::Flow(Flow { bridge, table, priority, matches, .. }) => Key::Flow {
                 bridge: bridge.clone(),
                 table: *table,
@@ -294,8 +340,9 @@ impl Item {
             Self::Rule(_) => 9,
             Self::Neighbour(_) | Self::Proxy { .. } => 10,
             Self::Table(_) => 11,
-            Self::Flow(_) => 12,
-            Self::Section(_) => 13,
+            Self::Element(_) => 12,
+            Self::Flow(_) => 13,
+            Self::Section(_) => 14,
         }
     }
 
@@ -334,6 +381,10 @@ impl fmt::Display for Item {
             Self::Rule(rule) => write!(f, ": table {}", rule.table),
             Self::Neighbour(neighbour) => write!(f, ": {}", neighbour.mac),
             Self::Table(table) => write!(f, ": {} lines", table.body.lines().count()),
+            Self::Element(element) => match &element.value {
+                Some(value) => write!(f, ": {value}"),
+                None => Ok(()),
+            },
             Self::Flow(flow) => write!(f, ": {}", flow.actions),
             Self::Section(section) => write!(f, ": {} lines", section.lines.lines().count()),
         }

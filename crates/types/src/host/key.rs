@@ -67,6 +67,17 @@ pub enum Key {
         /// With the mark of whoever keeps it in front.
         name: String,
     },
+    /// An element of a set or map, which is a part of its table.
+    Element {
+        /// The family of the table.
+        family: NftFamily,
+        /// The name of the table.
+        table: String,
+        /// The name of the set or map.
+        set: String,
+        /// In the words of `nft`, without what it is mapped to.
+        element: String,
+    },
     /// A flow of a bridge.
     Flow {
         /// The bridge of Open vSwitch.
@@ -164,6 +175,9 @@ impl fmt::Display for Key {
             Self::Neighbour { device, address } => write!(f, "neighbour {address} on {device}"),
             Self::Proxy { device, address } => write!(f, "proxy for {address} on {device}"),
             Self::Table { family, name } => write!(f, "nftables table {} {name}", family.word()),
+            Self::Element { family, table, set, element } => {
+                write!(f, "element {element} of {set} in {} {table}", family.word())
+            }
             Self::Flow { bridge, table, priority, matches } => {
                 write!(f, "flow of {bridge} table={table},priority={priority}")?;
                 if matches.is_empty() { Ok(()) } else { write!(f, ",{matches}") }

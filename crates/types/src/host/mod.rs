@@ -10,7 +10,7 @@ mod plan;
 
 pub use item::{
     Address, CABLE_GROUP, Flow, FrrSection, GENEVE_PORT, InternalPort, Item, Link, LinkKind, LinkState,
-    MAIN_TABLE, Neighbour, NftTable, Route, Rule, Setting, Target,
+    MAIN_TABLE, Neighbour, NftElement, NftTable, Route, Rule, Setting, Target,
 };
 pub use key::{Key, NftFamily, Selector};
-pub use plan::{HostPlan, Owner, Planned};
+pub use plan::{HostPlan, HostUpdate, Owner, Planned};

@@ -77,6 +77,26 @@ pub struct HostPlan {
     hold_all: Option<String>,
 }
 
+/// What differs between two plans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostUpdate {
+    /// What stands under a key now; none if nobody plans it any more.
+    pub items: BTreeMap<Key, Option<Planned>>,
+    /// Who asks in vain for a key now.
+    pub clashes: BTreeMap<Key, BTreeSet<Owner>>,
+    /// Why an owner is held now; none if it is not any more.
+    pub holds: BTreeMap<Owner, Option<String>>,
+    /// Why everybody is held now, if that differs.
+    pub hold_all: Option<Option<String>>,
+}
+
+impl HostUpdate {
+    /// Whether the plans are equal.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A plan as it is written: keys follow from items.
 #[derive(Serialize, Deserialize)]
 struct Written {
@@ -97,6 +117,31 @@ impl HostPlan {
             None => drop(self.items.insert(key, Planned { owner: owner.clone(), item })),
             Some(first) if first.item == item => {}
             Some(_) => drop(self.clashes.entry(key).or_default().insert(owner.clone())),
+        }
+    }
+
+    /// Makes another plan of it.
+    pub fn update(&mut self, update: HostUpdate) {
+        for (key, planned) in update.items {
+            match planned {
+                Some(planned) => drop(self.items.insert(key, planned)),
+                None => drop(self.items.remove(&key)),
+            }
+        }
+        for (key, owners) in update.clashes {
+            match owners.is_empty() {
+                true => drop(self.clashes.remove(&key)),
+                false => drop(self.clashes.insert(key, owners)),
+            }
+        }
+        for (owner, reason) in update.holds {
+            match reason {
+                Some(reason) => drop(self.holds.insert(owner, reason)),
+                None => drop(self.holds.remove(&owner)),
+            }
+        }
+        if let Some(hold_all) = update.hold_all {
+            self.hold_all = hold_all;
         }
     }
 
@@ -141,6 +186,18 @@ impl HostPlan {
     }
 }
 
+impl From<HostPlan> for HostUpdate {
+    /// What makes this plan of one in which nothing is planned.
+    fn from(plan: HostPlan) -> Self {
+        Self {
+            items: plan.items.into_iter().map(|(key, planned)| (key, Some(planned))).collect(),
+            clashes: plan.clashes,
+            holds: plan.holds.into_iter().map(|(owner, reason)| (owner, Some(reason))).collect(),
+            hold_all: Some(plan.hold_all),
+        }
+    }
+}
+
 impl From<HostPlan> for Written {
     fn from(plan: HostPlan) -> Self {
         Self {
@@ -182,7 +239,7 @@ impl fmt::Display for HostPlan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Address, Link, LinkKind, MAIN_TABLE, Route, Target};
+    use super::super::{Address, Link, LinkKind, MAIN_TABLE, NftElement, NftFamily, NftTable, Route, Target};
     use super::*;
 
     fn address(device: &str, net: &str) -> Item {
@@ -239,6 +296,38 @@ mod tests {
     fn a_plan_is_read_as_it_was_written() {
         let text = serde_json::to_string(&plan()).unwrap();
         assert_eq!(serde_json::from_str::<HostPlan>(&text).unwrap(), plan());
+    }
+
+    #[test]
+    fn a_plan_becomes_another_one() {
+        let mut other = HostPlan::default();
+        other.update(plan().into());
+        assert_eq!(other, plan());
+        let (route, green) = (route("fd00::/64", "fd00:1::1").key(), Owner::new("network:green"));
+        other.update(HostUpdate {
+            items: [(route.clone(), None)].into(),
+            clashes: [(route, BTreeSet::new())].into(),
+            holds: [(green, None)].into(),
+            hold_all: None,
+        });
+        assert_eq!((other.items().len(), other.clashes().len(), other.holds().len()), (2, 0, 0));
+    }
+
+    #[test]
+    fn a_table_has_the_elements_that_are_planned_for_it() {
+        let body =
+            format!("map a {{\n{}}}\nset b {{\n{}}}", NftTable::place_of("a"), NftTable::place_of("b"));
+        let table = NftTable { family: NftFamily::Inet, name: "t".into(), body };
+        let element = |table: &str, element: &str, value: Option<&str>| NftElement {
+            family: NftFamily::Inet,
+            table: table.into(),
+            set: "a".into(),
+            element: element.into(),
+            value: value.map(str::to_owned),
+        };
+        let all = [element("t", "1", Some("2")), element("t", "3", None), element("other", "4", None)];
+        let filled = table.filled(&all).body;
+        assert_eq!(filled, "map a {\n\t\telements = { 1 : 2, 3 }\n}\nset b {\n\t\t# elements of b\n}");
     }
 
     #[test]

@@ -4,17 +4,21 @@
 //! What an owner writes himself (`externalIPs`) is believed on the wire and in his own network alone: neither the node nor another
 //! tenant's pods follow it.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use causeway_record::ObjectKey;
 use causeway_types::host::{Item, Owner};
-use causeway_types::{Family, Mac, NetworkName};
+use causeway_types::{Family, Mac, NamespaceName, NetworkName};
 use causeway_zone::{Claimed, Protocol, Rendering, ServiceInfo, ServicePort, Serving, Zone};
 
-use super::bridge::{ANSWERED, ARRIVED, Bridge, EXPOSED, SERVICE_ZONE, Side, TO_SERVICE};
+use super::bridge::{ANSWERED, ARRIVED, Bridge, SERVICE_ZONE, Side, TO_SERVICE};
+use super::sources::{admits_node, admitted, arriving, guarded, to_node};
 use super::translate::{Translated, Translation, table};
 use super::{Owned, held};
+use crate::host::Touched;
+
+/// How owners that are services begin.
+const SERVICE: &str = "service:";
 
 /// One way into a service: an address, a port, and who says so.
 #[derive(Clone, Copy, Debug)]
@@ -38,23 +42,32 @@ pub(super) struct Exposed<'a> {
     pub(super) doors: Vec<Door>,
 }
 
-/// Flows for each service, and one table of the firewall for all.
-pub(super) fn items(zone: &Zone) -> Vec<Owned> {
+/// Flows and translations of each service, and one table of the firewall for all.
+pub(super) fn items(zone: &Zone, touched: &Touched) -> Vec<Owned> {
+    let services: Vec<ObjectKey> = match touched {
+        Touched::Nobody => Vec::new(),
+        Touched::Some(owners) => owners.iter().filter_map(service_of).collect(),
+        Touched::Everybody => zone.services().collect(),
+    };
     let bridge = match Bridge::of(zone) {
         Ok(Some(bridge)) => bridge,
         Ok(None) => return Vec::new(),
-        Err(reason) => {
-            let owners = zone.services().map(|key| owner(&key)).chain([translations()]);
-            return held(owners, &reason);
-        }
+        Err(reason) => return held(services.iter().map(owner).chain([translations()]), &reason),
     };
-    let all = exposed(zone, &bridge);
-    let translated: Vec<Translation> =
-        all.iter().flat_map(|one| translations_of(zone, &bridge, one)).collect();
-    let mut owned: Vec<Owned> =
-        all.iter().map(|one| (owner(&one.key), Ok(flows(zone, &bridge, one)))).collect();
-    owned.push((translations(), Ok(vec![table(&bridge, &translated)])));
-    owned
+    let planned = |key| {
+        let one = exposed(zone, &bridge, key)?;
+        let mut items = flows(zone, &bridge, &one);
+        items.extend(translations_of(zone, &bridge, &one).iter().map(Translation::item));
+        items.extend(guarded(&one));
+        Some((owner(&one.key), Ok(items)))
+    };
+    let services = services.into_iter().filter_map(planned);
+    services.chain([(translations(), Ok(vec![table(&bridge)]))]).collect()
+}
+
+/// These services, as owners.
+pub(super) fn owners(services: impl IntoIterator<Item = ObjectKey>) -> Touched {
+    Touched::Some(services.into_iter().map(|key| owner(&key)).collect())
 }
 
 /// Whether a network has services that are reached from outside, or by the node.
@@ -63,7 +76,12 @@ pub(super) fn is_exposed(zone: &Zone, network: &NetworkName) -> bool {
 }
 
 fn owner(key: &ObjectKey) -> Owner {
-    Owner::new(format!("service:{key}"))
+    Owner::new(format!("{SERVICE}{key}"))
+}
+
+fn service_of(owner: &Owner) -> Option<ObjectKey> {
+    let (namespace, name) = owner.as_str().strip_prefix(SERVICE)?.split_once('/')?;
+    Some(ObjectKey { namespace: NamespaceName::new(namespace).ok()?, name: name.to_owned() })
 }
 
 fn translations() -> Owner {
@@ -71,30 +89,32 @@ fn translations() -> Owner {
 }
 
 /// Who says to have an address and port, and since when: the smallest has it.
-type Claim = (Option<Claimed>, i64, ObjectKey);
+type Claim<'a> = (Option<Claimed>, i64, &'a ObjectKey);
 
-/// All services that somebody outside of their network reaches; of several that say to have one address and port, the one with
-/// the stronger word, then the older one.
-fn exposed<'a>(zone: &'a Zone, bridge: &Bridge) -> Vec<Exposed<'a>> {
-    let mut all: Vec<Exposed<'a>> = zone.services().filter_map(|key| read(zone, bridge, key)).collect();
-    let mut taken: BTreeMap<(IpAddr, Protocol, u16), Claim> = BTreeMap::new();
-    let claim = |one: &Exposed<'_>, door: &Door| (door.claimed, one.service.created, one.key.clone());
-    for one in &all {
-        for door in &one.doors {
-            let mine = claim(one, door);
-            let best = taken.entry((door.address, door.protocol, door.port)).or_insert_with(|| mine.clone());
-            if mine < *best {
-                *best = mine;
-            }
-        }
+impl Exposed<'_> {
+    fn claim(&self, door: &Door) -> Claim<'_> {
+        (door.claimed, self.service.created, &self.key)
     }
-    for one in &mut all {
-        let doors = std::mem::take(&mut one.doors);
-        let wins =
-            |door: &Door| taken.get(&(door.address, door.protocol, door.port)) == Some(&claim(one, door));
-        one.doors = doors.into_iter().filter(wins).collect();
-    }
-    all
+}
+
+/// A service that somebody outside of its network reaches, with the doors that are its own: of several that say to have one address
+/// and port, the one with the stronger word has it, then the older one.
+fn exposed<'a>(zone: &'a Zone, bridge: &Bridge, key: ObjectKey) -> Option<Exposed<'a>> {
+    let mut one = read(zone, bridge, key)?;
+    let rivals: Vec<Exposed<'_>> =
+        zone.rivals(&one.key).into_iter().filter_map(|key| read(zone, bridge, key)).collect();
+    let doors = std::mem::take(&mut one.doors);
+    let is_taken = |door: &Door| {
+        let same = |other: &&Door| {
+            (other.address, other.protocol, other.port) == (door.address, door.protocol, door.port)
+        };
+        rivals
+            .iter()
+            .any(|rival| rival.doors.iter().filter(same).any(|other| rival.claim(other) < one.claim(door)))
+    };
+    let own = doors.into_iter().filter(|door| !is_taken(door)).collect();
+    one.doors = own;
+    Some(one)
 }
 
 fn read<'a>(zone: &'a Zone, bridge: &Bridge, key: ObjectKey) -> Option<Exposed<'a>> {
@@ -127,9 +147,7 @@ fn flows(zone: &Zone, bridge: &Bridge, one: &Exposed<'_>) -> Vec<Item> {
     let mut flows = Vec::new();
     for door in &one.doors {
         let Some(side) = bridge.side(Family::of(&door.address)) else { continue };
-        if own_target(zone, one, door).is_none() {
-            flows.push(arrive(bridge, side, one, door));
-        }
+        flows.extend(arrive(zone, bridge, side, one, door));
         flows.extend(around(bridge, side, one, door));
     }
     if !one.network.is_default() {
@@ -154,12 +172,13 @@ pub(super) fn to_router(bridge: &Bridge, router: Mac) -> String {
     format!("ct(commit,zone={SERVICE_ZONE},{keep}),set_field:{router}->eth_dst,{forget},{ovn}")
 }
 
-/// From the wire to the gateway router of the service's network.
-fn arrive(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Item {
-    let Door { address, protocol, port, .. } = door;
-    let matches = format!("{},{},tp_dst={port}", side.protocol(*protocol), side.to(address));
-    let actions = to_router(bridge, one.router);
-    bridge.flow(EXPOSED, 100, matches, actions)
+/// From the wire to the gateway router of the service's network. Where the node itself serves, only who may not come needs a flow.
+fn arrive(zone: &Zone, bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<Item> {
+    match (own_target(zone, one, door), admitted(one.service, door)) {
+        (None, _) => arriving(bridge, side, one, door, &to_router(bridge, one.router)),
+        (Some(_), Some(_)) => arriving(bridge, side, one, door, &to_node()),
+        (Some(_), None) => Vec::new(),
+    }
 }
 
 /// From the node's own gateway routers: by the service's own address and the node's routes, which parts a chain of translations that
@@ -167,18 +186,18 @@ fn arrive(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Item 
 fn around(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<Item> {
     let Door { address, protocol, port, cluster, claimed } = door;
     let proto = side.protocol(*protocol);
-    let turn = format!(
-        "ct(commit,zone={SERVICE_ZONE},nat(dst={})),{}",
-        side.socket(cluster.0, cluster.1),
-        bridge.to_host()
-    );
+    let turn = match admits_node(one.service, side, door) {
+        true => format!(
+            "ct(commit,zone={SERVICE_ZONE},nat(dst={})),{}",
+            side.socket(cluster.0, cluster.1),
+            bridge.to_host()
+        ),
+        false => "drop".to_owned(),
+    };
     let asked = |who: String| format!("{who},{proto},{},tp_dst={port}", side.to(address));
     let mut flows = Vec::new();
     if *claimed != Some(Claimed::Own) {
-        flows.push(bridge.flow(ARRIVED, 261, asked(bridge.sent_by_users()), turn.clone()));
-    }
-    if *claimed == Some(Claimed::Given) {
-        flows.push(bridge.flow(ARRIVED, 213, asked(bridge.sent_by_default()), turn));
+        flows.push(bridge.flow(ARRIVED, 261, asked(bridge.sent_by_users()), turn));
     }
     // What leaves has the node's address otherwise; an answer must keep that of the service.
     if claimed.is_some() && one.network.is_default() {

@@ -19,6 +19,7 @@ use super::bridge::{ARRIVED, Bridge, EXPOSED, Side};
 use super::exposed::to_router;
 use super::translate::{BEFORE, Translated, Translation, chain, map};
 use super::{HostRoom, Owned, held};
+use crate::host::Touched;
 use crate::host::nft::{suffix, word};
 use crate::host_ports::{LOCALHOST, doorways, inner_address};
 
@@ -29,16 +30,18 @@ const FIRST: &str = "-310";
 
 pub(in crate::host) static HOST_PORTS: HostRoom = HostRoom {
     name: "host ports",
-    items: |zone, _here| items(zone),
-    follows: |zone, change| match change {
-        Change::Bridge | Change::HostPorts(_) => true,
-        Change::Pod { pod, .. } => zone.has_host_ports(pod),
-        Change::Service(_) => zone.pods_with_host_ports().next().is_some(),
-        Change::Network(name) => {
-            name.is_default()
-                || zone.pods_with_host_ports().any(|pod| zone.host_ports_network(pod) == Some(name))
-        }
-        _ => false,
+    items: |zone, _here, _touched| items(zone),
+    follows: |zone, change| {
+        Touched::all_if(match change {
+            Change::Bridge | Change::HostPorts(_) => true,
+            Change::Pod { pod, .. } => zone.has_host_ports(pod),
+            Change::Service(_) => zone.pods_with_host_ports().next().is_some(),
+            Change::Network(name) => {
+                name.is_default()
+                    || zone.pods_with_host_ports().any(|pod| zone.host_ports_network(pod) == Some(name))
+            }
+            _ => false,
+        })
     },
 };
 

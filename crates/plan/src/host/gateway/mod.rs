@@ -12,6 +12,7 @@ mod bridge;
 mod exposed;
 mod flows;
 mod host_ports;
+mod sources;
 mod translate;
 
 use std::net::IpAddr;
@@ -21,40 +22,46 @@ use causeway_types::{Cidr, MasqueradeRole, NetworkName};
 use causeway_zone::{Change, Zone};
 use ipnet::IpNet;
 
-use super::{HostRoom, Owned};
+use super::{HostRoom, Owned, Touched};
 use bridge::{Bridge, Side};
 pub(super) use host_ports::HOST_PORTS;
 
 /// What is there whatever services there are.
 pub(super) static GATEWAY: HostRoom = HostRoom {
     name: "gateway",
-    items: |zone, _here| {
+    items: |zone, _here, _touched| {
         let items = Bridge::of(zone).map(|bridge| bridge.map_or(Vec::new(), |bridge| gateway(zone, &bridge)));
         vec![(Owner::node("gateway"), items)]
     },
-    follows: |zone, change| match change {
-        Change::Bridge => true,
-        Change::Network(name) => name.is_default(),
-        Change::Service(key) => zone.config().default_services.contains(key),
-        Change::Namespace(namespace) => {
-            zone.config().default_services.iter().any(|key| key.namespace == *namespace)
-        }
-        _ => false,
+    follows: |zone, change| {
+        let open = &zone.config().default_services;
+        Touched::all_if(match change {
+            Change::Bridge => true,
+            Change::Network(name) => name.is_default(),
+            Change::Service(key) => open.contains(key),
+            Change::Namespace(namespace) => open.iter().any(|key| key.namespace == *namespace),
+            _ => false,
+        })
     },
 };
 
 /// What services that are reached from outside add.
 pub(super) static EXPOSED: HostRoom = HostRoom {
     name: "services from outside",
-    items: |zone, _here| exposed::items(zone),
+    items: |zone, _here, touched| exposed::items(zone, touched),
     follows: |zone, change| match change {
-        Change::Bridge | Change::Service(_) | Change::Namespace(_) => true,
-        // Only who is served on the node itself depends on endpoints.
-        Change::Endpoints { service, .. } => {
-            zone.service(service).is_some_and(|service| service.external_local)
+        Change::Bridge => Touched::Everybody,
+        Change::Service(key) => exposed::owners([key.clone()]),
+        // A service that another one keeps from an address has it where that one is not served.
+        Change::Namespace(namespace) => {
+            exposed::owners(zone.services_in(namespace).flat_map(|key| zone.with_rivals(key)))
         }
-        Change::Network(name) => name.is_default() || exposed::is_exposed(zone, name),
-        _ => false,
+        // Only who is served on the node itself depends on endpoints.
+        Change::Endpoints { service, .. } if zone.service(service).is_some_and(|one| one.external_local) => {
+            exposed::owners([service.clone()])
+        }
+        Change::Network(name) => Touched::all_if(name.is_default() || exposed::is_exposed(zone, name)),
+        _ => Touched::Nobody,
     },
 };
 

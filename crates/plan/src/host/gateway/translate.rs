@@ -4,12 +4,15 @@
 use std::net::IpAddr;
 
 use causeway_types::Family;
-use causeway_types::host::{Item, NftFamily, NftTable};
+use causeway_types::host::{Item, NftElement, NftFamily, NftTable};
 use causeway_zone::Protocol;
 
 use super::bridge::Bridge;
+use super::sources::guards;
 use crate::host::nft::{kind, listed, suffix, word};
 
+/// The table of all services.
+const SERVICES: &str = "causeway-services";
 /// Where destinations are translated.
 pub(super) const BEFORE: &str = "-100";
 
@@ -30,17 +33,35 @@ pub(super) struct Translation {
     pub(super) from_wire: bool,
 }
 
-/// The table with all translations.
-pub(super) fn table(bridge: &Bridge, all: &[Translation]) -> Item {
+impl Translation {
+    /// As an element of the table of all services.
+    pub(super) fn item(&self) -> Item {
+        let set = if self.from_wire { "wire" } else { "services" };
+        element(set, &self.what, String::new(), Some(format!("{} . {}", self.to.0, self.to.1)))
+    }
+}
+
+/// An element of the table of all services, about an address and port.
+pub(super) fn element(set: &str, what: &Translated, more: String, value: Option<String>) -> Item {
+    let Translated { address, protocol, port } = what;
+    let protocol = protocol.to_string().to_lowercase();
+    Item::Element(NftElement {
+        family: NftFamily::Inet,
+        table: SERVICES.into(),
+        set: format!("{set}{}", suffix(Family::of(address))),
+        element: format!("{address} . {protocol} . {port}{more}"),
+        value,
+    })
+}
+
+/// The table of all services, whose elements come with them.
+pub(super) fn table(bridge: &Bridge) -> Item {
     let mut body = String::new();
     let (mut wire, mut inside) = (Vec::new(), Vec::new());
     for side in &bridge.sides {
-        for (from_wire, rules) in [(true, &mut wire), (false, &mut inside)] {
-            let of = |one: &&Translation| {
-                one.from_wire == from_wire && Family::of(&one.what.address) == side.family
-            };
-            let name = format!("{}{}", if from_wire { "wire" } else { "services" }, suffix(side.family));
-            body += &map(&name, side.family, all.iter().filter(of));
+        for (set, rules) in [("wire", &mut wire), ("services", &mut inside)] {
+            let name = format!("{set}{}", suffix(side.family));
+            body += &declared(&name, side.family, &NftTable::place_of(&name));
             let word = word(side.family);
             rules.push(format!("dnat {word} to {word} daddr . meta l4proto . th dport map @{name}"));
         }
@@ -51,7 +72,8 @@ pub(super) fn table(bridge: &Bridge, all: &[Translation]) -> Item {
         inside.iter().map(|rule| format!("iifname != \"{}\" {rule}", bridge.name())).collect();
     body += &chain("arriving", "prerouting", BEFORE, &[wire, others].concat());
     body += &chain("sent", "output", BEFORE, &inside);
-    Item::Table(NftTable { family: NftFamily::Inet, name: "causeway-services".into(), body })
+    body += &guards(bridge);
+    Item::Table(NftTable { family: NftFamily::Inet, name: SERVICES.into(), body })
 }
 
 /// A chain that translates.
@@ -63,7 +85,6 @@ pub(super) fn chain(name: &str, hook: &str, priority: &str, rules: &[String]) ->
 
 /// A map of addresses and ports to others.
 pub(super) fn map<'a>(name: &str, family: Family, all: impl Iterator<Item = &'a Translation>) -> String {
-    let kind = kind(family);
     let texts: Vec<String> = all
         .map(|one| {
             let Translated { address, protocol, port } = one.what;
@@ -71,8 +92,12 @@ pub(super) fn map<'a>(name: &str, family: Family, all: impl Iterator<Item = &'a 
             format!("{address} . {protocol} . {port} : {} . {}", one.to.0, one.to.1)
         })
         .collect();
+    declared(name, family, &listed(&texts))
+}
+
+fn declared(name: &str, family: Family, elements: &str) -> String {
+    let kind = kind(family);
     format!(
-        "\tmap {name} {{\n\t\ttype {kind} . inet_proto . inet_service : {kind} . inet_service\n{}\t}}\n",
-        listed(&texts)
+        "\tmap {name} {{\n\t\ttype {kind} . inet_proto . inet_service : {kind} . inet_service\n{elements}\t}}\n"
     )
 }
