@@ -89,7 +89,8 @@ fn wait_for_the_last_judge(sandbox: &Sandbox, judge: Judge) -> Result<()> {
     sandbox.wait_for("the namespaces of an earlier judge to be gone", || {
         let names = sandbox.kubectl(&["get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}"])?;
         Ok((!names.split(' ').any(is_wanted)).then_some(()))
-    })
+    })?;
+    Ok(())
 }
 
 /// Policies take effect a moment after they are created: an object is as it would be, without being there.
