@@ -16,6 +16,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use causeway_ovn::Planned;
+use causeway_ovsdb::{Condition, Name, Op};
 use causeway_plan::{Dirty, northbound};
 use causeway_record::{Logging, Namespace, NetworkPolicy, Pod};
 use causeway_zone::Zone;
@@ -175,7 +176,7 @@ fn limits(size: u32) -> [f64; 3] {
             let mut fresh = planned(&zone, &dirty.northbound);
             fresh.retain(|row| known.get(&row.uuid) != Some(&row.columns));
             let request = match name {
-                "policy-edit" => raw::update(step as usize, &fresh),
+                "policy-edit" => update(step as usize, &fresh),
                 _ => raw::request(step as usize, &fresh),
             };
             times.push(timed(&databases, &stream, vec![request]));
@@ -184,6 +185,19 @@ fn limits(size: u32) -> [f64; 3] {
         limits[at + 1] = times[times.len() / 2];
     }
     limits
+}
+
+/// A request that gives rows that are there other columns.
+fn update(id: usize, rows: &[Planned]) -> Vec<u8> {
+    let update = |row: &Planned| {
+        let name = |at: u8| Name::from(row.meta.columns[usize::from(at)]);
+        Op::Update {
+            table: row.meta.name.into(),
+            conditions: vec![Condition::uuid(row.uuid)],
+            row: row.columns.iter().map(|(at, datum)| (name(*at), datum.clone())).collect(),
+        }
+    };
+    raw::transact(id, rows.iter().map(update).collect())
 }
 
 fn timed(databases: &Databases, stream: &UnixStream, requests: Vec<Vec<u8>>) -> f64 {

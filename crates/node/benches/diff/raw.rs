@@ -67,21 +67,8 @@ pub fn request(id: usize, rows: &[Planned]) -> Vec<u8> {
     transact(id, ops)
 }
 
-/// A request that gives rows that are there other columns.
-pub fn update(id: usize, rows: &[Planned]) -> Vec<u8> {
-    let update = |row: &Planned| {
-        let columns =
-            row.columns.iter().map(|(at, d)| (Name::from(row.meta.columns[usize::from(*at)]), d.clone()));
-        Op::Update {
-            table: row.meta.name.into(),
-            conditions: vec![Condition::uuid(row.uuid)],
-            row: columns.collect(),
-        }
-    };
-    transact(id, rows.iter().map(update).collect())
-}
-
-fn transact(id: usize, ops: Vec<Op>) -> Vec<u8> {
+/// A request with these operations.
+pub fn transact(id: usize, ops: Vec<Op>) -> Vec<u8> {
     let mut out = format!("{{\"id\":{id},\"method\":\"transact\",\"params\":").into_bytes();
     Transaction::new(ops).encode(&mut out, "OVN_Northbound");
     out.push(b'}');
