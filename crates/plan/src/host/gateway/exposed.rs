@@ -46,7 +46,10 @@ pub(super) struct Exposed<'a> {
 pub(super) fn items(zone: &Zone, touched: &Touched) -> Vec<Owned> {
     let services: Vec<ObjectKey> = match touched {
         Touched::Nobody => Vec::new(),
-        Touched::Some(owners) => owners.iter().filter_map(service_of).collect(),
+        // One that is gone has nothing that could be held.
+        Touched::Some(owners) => {
+            owners.iter().filter_map(service_of).filter(|key| zone.service(key).is_some()).collect()
+        }
         Touched::Everybody => zone.services().collect(),
     };
     let bridge = match Bridge::of(zone) {
