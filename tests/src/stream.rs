@@ -84,17 +84,16 @@ impl Stream {
         stream
     }
 
-    /// Whether something comes by it now.
-    pub fn goes_on(&self) -> bool {
-        let before = self.heard.load(Ordering::Relaxed);
-        let began = Instant::now();
-        while began.elapsed() < SILENCE {
-            if self.heard.load(Ordering::Relaxed) > before + 2 {
-                return true;
-            }
-            thread::sleep(PAUSE);
-        }
-        false
+    /// Those of these by which something comes now, looked at all at once.
+    pub fn alive<'a>(streams: impl IntoIterator<Item = &'a Stream>) -> Vec<&'a Stream> {
+        let count = |stream: &Stream| stream.heard.load(Ordering::Relaxed);
+        let before: Vec<(&Stream, u64)> = streams.into_iter().map(|stream| (stream, count(stream))).collect();
+        thread::sleep(SILENCE);
+        before
+            .into_iter()
+            .filter(|(stream, before)| count(stream) > before + 2)
+            .map(|(stream, _)| stream)
+            .collect()
     }
 
     /// What it is, for people.

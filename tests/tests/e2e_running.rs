@@ -58,22 +58,25 @@ fn streams(sandbox: &Sandbox, client: &str, server: &str, ports: &[u16]) -> Vec<
     all
 }
 
-/// Waits until what is lost has ended, and finds the rest alive.
+/// Waits until what is lost has ended, and nothing else has.
 fn wait_ended(sandbox: &Sandbox, what: &str, streams: &[(u16, Stream)]) {
     let began = Instant::now();
-    let lost: Vec<&Stream> = streams.iter().filter(|(port, _)| *port == LOST).map(|(_, one)| one).collect();
+    let is_of = |port: u16, one: &Stream| {
+        streams.iter().any(|(of, stream)| *of == port && stream.name() == one.name())
+    };
     let ended = || {
-        let alive: Vec<&str> = lost.iter().filter(|one| one.goes_on()).map(|one| one.name()).collect();
-        match alive.is_empty() {
-            true => Ok(Some(())),
-            false => Err(causeway_sandbox::Error::Request(alive.join(", "))),
+        let alive = Stream::alive(streams.iter().map(|(_, stream)| stream));
+        let lost: Vec<&str> = alive.iter().filter(|one| is_of(LOST, one)).map(|one| one.name()).collect();
+        match lost.is_empty() {
+            true => Ok(Some(alive.len())),
+            false => Err(causeway_sandbox::Error::Request(lost.join(", "))),
         }
     };
-    sandbox.wait_for(&format!("{what}: what is not allowed any more to end"), ended).unwrap();
-    println!("{what}: ended and seen so after {:.1} s", began.elapsed().as_secs_f64());
-    for (_, kept) in streams.iter().filter(|(port, _)| *port == KEPT) {
-        assert!(kept.goes_on(), "{what}: {} is allowed and has ended", kept.name());
-    }
+    let what = format!("{what}: what is not allowed any more to end");
+    let alive = sandbox.wait_for(&what, ended).unwrap();
+    println!("{what}: seen so after {:.1} s", began.elapsed().as_secs_f64());
+    let kept = streams.iter().filter(|(port, _)| *port == KEPT).count();
+    assert_eq!(alive, kept, "{what}: something has ended that is allowed");
 }
 
 /// `kind` of pods called `of` is open on the ports that stay, and on nothing else.
@@ -135,7 +138,8 @@ fn labels_and_restarts_end_it_too() {
     let running = streams(sandbox, "blue/a", "blue/b", &[LOST]);
     sandbox.signal("n2/causeway", "STOP").unwrap();
     label("no");
-    assert!(running.iter().all(|(_, one)| one.goes_on()), "nobody has told the switch");
+    let alive = Stream::alive(running.iter().map(|(_, one)| one)).len();
+    assert_eq!(alive, running.len(), "nobody has told the switch");
     kill_and_wait(sandbox, "n2/causeway");
     wait_ended(sandbox, "after a restart", &running);
     widen(sandbox, "blue");
