@@ -111,6 +111,10 @@ impl Folder {
     fn of(judge: Judge, network: Network) -> Result<Self> {
         let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/conformance");
         let folder = target.join(judge.name()).join(network.name());
+        // What an earlier run said counts for nothing.
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
         std::fs::create_dir_all(&folder)?;
         Ok(Self(folder))
     }
