@@ -29,7 +29,7 @@ test: setup lint doc ## everything that must hold before a change goes in, whole
 	$(call step,tests) cargo test $(quiet) --workspace
 	$(call step,end to end) $(clusters) --test 'e2e_*' -- --test-threads=1
 
-e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (15 minutes)
+e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (an hour)
 	$(call step,set-up) scripts/setup e2e judges
 	$(call step,programs) cargo test $(quiet) --workspace --no-run
 	$(call step,end to end) $(clusters) --test 'e2e_*' --test 'slow_*' -- --test-threads=1

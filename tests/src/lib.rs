@@ -14,7 +14,7 @@ mod traffic;
 pub use flood::{Flood, Running, flood};
 pub use inventory::{inventory, transactions, way_out, zone};
 pub use outside::wait_outside;
-pub use roads::{joined, network, nothing_wrong, road, wait_roads};
+pub use roads::{joined, network, nothing_wrong, road, start_labelled, wait_roads};
 pub use talk::namespace;
 pub use traffic::{condition, kill_and_wait, lost_during, wait_reach};
 

@@ -33,6 +33,20 @@ pub fn joined(roads: &[(&str, &str)], one: &str, other: &str) -> bool {
     one == other || roads.contains(&(one, other)) || roads.contains(&(other, one))
 }
 
+/// Starts pods on their nodes, each with its name as the label `pod`.
+///
+/// # Panics
+/// When they do not start.
+#[allow(clippy::unwrap_used)]
+pub fn start_labelled(sandbox: &Sandbox, pods: &[(&str, &str)]) {
+    sandbox.start_pods(pods).unwrap();
+    for (pod, _) in pods {
+        let (namespace, name) = pod.split_once('/').unwrap();
+        let label = format!("pod={name}");
+        sandbox.kubectl(&["label", "pod", "--overwrite", "--namespace", namespace, name, &label]).unwrap();
+    }
+}
+
 /// Waits until pods of exactly these networks reach each other.
 ///
 /// # Panics

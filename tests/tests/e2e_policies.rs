@@ -7,7 +7,7 @@ use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
 use causeway_tests::dial::Dialler;
 use causeway_tests::{
     inventory, joined, kill_and_wait, lost_during, namespace, network, nothing_wrong, road, shared,
-    transactions,
+    start_labelled, transactions,
 };
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
@@ -344,12 +344,7 @@ fn the_example_of_two_tenants_opens_one_door() {
 fn prepared() -> &'static Sandbox {
     let sandbox = shared();
     sandbox.apply(ISLANDS).unwrap();
-    sandbox.start_pods(&PODS).unwrap();
-    for (pod, _) in PODS {
-        let (namespace, name) = pod.split_once('/').unwrap();
-        let label = format!("pod={name}");
-        sandbox.kubectl(&["label", "pod", "--overwrite", "--namespace", namespace, name, &label]).unwrap();
-    }
+    start_labelled(sandbox, &PODS);
     sandbox
 }
 

@@ -5,7 +5,7 @@
 
 use causeway_sandbox::harness::Sandbox;
 use causeway_tests::stream::{Carrier, Stream};
-use causeway_tests::{kill_and_wait, namespace, road, shared};
+use causeway_tests::{kill_and_wait, namespace, road, shared, start_labelled};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -29,12 +29,7 @@ const LOST: u16 = 9002;
 fn prepared() -> &'static Sandbox {
     let sandbox = shared();
     sandbox.apply(ISLANDS).unwrap();
-    sandbox.start_pods(&PODS).unwrap();
-    for (pod, _) in PODS {
-        let (namespace, name) = pod.split_once('/').unwrap();
-        let label = format!("pod={name}");
-        sandbox.kubectl(&["label", "pod", "--overwrite", "--namespace", namespace, name, &label]).unwrap();
-    }
+    start_labelled(sandbox, &PODS);
     sandbox
 }
 
