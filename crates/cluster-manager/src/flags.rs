@@ -23,8 +23,8 @@ pub struct Flags {
     /// Allow pods to ask for addresses on their primary network
     #[arg(long, env = "CAUSEWAY_ENABLE_PRECONFIGURED_UDN_ADDRESSES", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_preconfigured_udn_addresses: bool,
-    /// Connect networks by ClusterNetworkConnects; switch off only where there are none
-    #[arg(long, env = "CAUSEWAY_ENABLE_NETWORK_CONNECT", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    /// Connect networks by ClusterNetworkConnects; needs --enable-multi-network and --enable-network-segmentation
+    #[arg(long, env = "CAUSEWAY_ENABLE_NETWORK_CONNECT", value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_network_connect: bool,
     /// How connections between networks are laid out: one router across all nodes (transit), or one on each node
     /// (compact); existing connections move without losing traffic
@@ -109,6 +109,24 @@ mod tests {
 
     fn parse(arguments: &[&str]) -> Flags {
         Command::try_parse_from(["test"].iter().chain(arguments)).unwrap().flags
+    }
+
+    #[test]
+    fn connections_are_off_unless_asked_for() {
+        assert!(!parse(&[]).config().features.network_connect);
+        for on in ["--enable-network-connect", "--enable-network-connect=true"] {
+            let features = parse(&[on]).config().features;
+            assert_eq!((features.network_connect, features.check()), (true, Ok(())));
+        }
+    }
+
+    #[tokio::test]
+    async fn connections_without_networks_are_refused_before_anything_is_asked() {
+        for without in ["--enable-multi-network=false", "--enable-network-segmentation=false"] {
+            let error = parse(&["--enable-network-connect", without]).run().await.unwrap_err().to_string();
+            assert!(error.contains("--enable-network-connect") && error.contains(without), "{error}");
+            assert_eq!(parse(&[without]).config().features.check(), Ok(()));
+        }
     }
 
     #[test]

@@ -83,6 +83,9 @@ impl Manager {
 
     /// What the connection is to carry; nothing while that cannot be decided.
     fn connect_annotations(&mut self, name: &ConnectName) -> Option<Texts> {
+        if !self.connects.on {
+            return self.kept_annotations(name);
+        }
         let state = self.connects.all.get(name)?;
         let topology = state.record.as_ref()?.topology;
         let key = self.connect_key(name);
