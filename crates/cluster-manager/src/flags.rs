@@ -30,6 +30,9 @@ pub struct Flags {
     /// (compact); existing connections move without losing traffic
     #[arg(long, env = "CAUSEWAY_CONNECT_TOPOLOGY", value_name = "TOPOLOGY", default_value = "transit", value_parser = connect_topology)]
     connect_topology: ConnectTopology,
+    /// Overlay tunnels between nodes are turned off in this cluster: ClusterNetworkConnects are refused
+    #[arg(long, env = "CAUSEWAY_NO_OVERLAY", value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    no_overlay: bool,
     /// After so many seconds without a sign of life of a node, freed numbers are used again without its consent; others listen
     /// to it again when it has cleared them
     #[arg(long, env = "CAUSEWAY_FENCE_NODE_AFTER", value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(30..))]
@@ -67,6 +70,7 @@ impl Flags {
             namespace: self.cluster.namespace.clone(),
             fence_after_ms: i64::from(self.fence_node_after) * 1000,
             connect_topology: self.connect_topology,
+            no_overlay: self.no_overlay,
             features: Features {
                 multi_network: self.enable_multi_network,
                 network_segmentation: self.enable_network_segmentation,

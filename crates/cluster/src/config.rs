@@ -20,6 +20,9 @@ pub struct Config {
     pub fence_after_ms: i64,
     /// How connections are to be laid out; those that are laid out differently move.
     pub connect_topology: ConnectTopology,
+    /// Whether overlay tunnels are turned off in the whole cluster: then nothing can be connected.
+    #[serde(default)]
+    pub no_overlay: bool,
     /// What is switched on.
     pub features: Features,
 }
