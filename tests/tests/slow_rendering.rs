@@ -2,11 +2,15 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used)]
 
-use causeway_sandbox::harness::Sandbox;
-use causeway_tests::{shared, wait_reach, zone};
+use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_tests::{road, shared, wait_reach, wait_roads, zone};
 use std::collections::BTreeSet;
 
 const MANIFESTS: &str = include_str!("manifests/day2.yaml");
+const ISLANDS: &str = include_str!("manifests/connect.yaml");
+/// Each island has pods on one node alone: everywhere else it is a destination.
+const SCATTERED: [(&str, &str); 4] =
+    [("blue/a", "n1"), ("green/b", "n2"), ("red/c", "n3"), ("yellow/a", "n1")];
 
 fn wait_zone(sandbox: &Sandbox, node: &str, wanted: &BTreeSet<String>) {
     let same = || {
@@ -41,4 +45,53 @@ fn a_network_is_rendered_where_its_pods_are() {
         sandbox.kubectl(&["delete", "pod", "-n", namespace, "b", "--timeout=60s"]).unwrap();
     }
     wait_zone(sandbox, "n2", &without);
+
+    destinations_are_stubs(sandbox);
+}
+
+/// By a compact road pods reach networks that have none of theirs on the node: what these have there is the way to other nodes.
+/// Services lead there, too; a network's own first pod makes it whole.
+fn destinations_are_stubs(sandbox: &Sandbox) {
+    sandbox.set_flags(|all| all.cluster_manager = vec!["--connect-topology=compact".to_owned()]).unwrap();
+    sandbox.apply(ISLANDS).unwrap();
+    sandbox.start_pods(&SCATTERED).unwrap();
+    let islands = zone(sandbox, "n1");
+    sandbox.kubectl(&["label", "namespace", "red", "main=yes"]).unwrap();
+    sandbox.apply(&road("stubs", "main", 180, "PodNetwork, ClusterIPServiceNetwork")).unwrap();
+    let pods = SCATTERED.map(|(pod, _)| pod);
+    let roads = [("blue", "green"), ("blue", "red"), ("green", "red")];
+    wait_roads(sandbox, &pods, &Probe::ALL, &roads);
+
+    let switches = |node: &str| {
+        sandbox.exec(node, &["ovn-nbctl", "--bare", "--columns=name", "list", "Logical_Switch"]).unwrap()
+    };
+    let (n1, n3) = (switches("n1"), switches("n3"));
+    assert!(n3.contains("red_net_n3") && !n1.contains("red_net_n1"), "red is a stub on n1:\n{n1}");
+    assert!(n1.contains("red_net_transit_switch"), "{n1}");
+    let routers =
+        sandbox.exec("n1", &["ovn-nbctl", "--bare", "--columns=name", "list", "Logical_Router"]).unwrap();
+    assert!(!routers.contains("GR_red_net") && !routers.contains("GR_green_lan"), "{routers}");
+
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: c, namespace: red}, spec: {selector: {app: c}, ports: [{port: 80, targetPort: 8080}]}}";
+    sandbox.kubectl(&["label", "pod", "-n", "red", "c", "app=c"]).unwrap();
+    sandbox.apply(service).unwrap();
+    let address = sandbox.get(&["service", "-n", "red", "c"]).unwrap()["spec"]["clusterIP"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for pod in ["blue/a", "green/b"] {
+        let url = format!("http://{address}/hostname");
+        let served = || Ok(sandbox.pod(pod).exec(&["curl", "-sf", "--max-time", "3", &url]).ok());
+        sandbox.wait_for(&format!("{pod} to be served by red"), served).unwrap();
+    }
+
+    sandbox.start_pods(&[("red/a", "n1")]).unwrap();
+    let all: Vec<&str> = pods.into_iter().chain(["red/a"]).collect();
+    wait_roads(sandbox, &all, &Probe::ALL, &roads);
+    assert!(switches("n1").contains("red_net_n1"));
+    sandbox.kubectl(&["delete", "pod", "-n", "red", "a", "--timeout=60s"]).unwrap();
+    sandbox.kubectl(&["delete", "cnc", "stubs", "--timeout=60s"]).unwrap();
+    sandbox.kubectl(&["delete", "service", "-n", "red", "c"]).unwrap();
+    wait_roads(sandbox, &pods, &Probe::ALL, &[]);
+    wait_zone(sandbox, "n1", &islands);
 }

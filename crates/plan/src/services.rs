@@ -24,7 +24,7 @@ use causeway_zone::{
 };
 
 use crate::connect;
-use crate::network::{self, Result, Scope, is_rendered, of_network};
+use crate::network::{self, Result, Scope, is_present, of_present};
 use crate::room::{Kind, Room, SliceKey as _, Slices};
 use crate::row::{Map, map, role_ids, set, with};
 
@@ -62,7 +62,7 @@ impl Kind<Zone> for Services {
         };
         let of = |key: &ObjectKey| -> Vec<ServiceKey> {
             let networks = zone.service_networks(&key.namespace).into_iter();
-            let rendered = networks.filter(|network| is_rendered(zone, network));
+            let rendered = networks.filter(|network| is_present(zone, network));
             rendered.map(|network| ServiceKey::new(key, network)).collect()
         };
         services.iter().flat_map(of).collect()
@@ -81,7 +81,7 @@ impl Kind<Zone> for Services {
         if !name.is_default() && !zone.knows_connects() {
             return Plan::Hold(format!("service {key}: not all ClusterNetworkConnects are known yet"));
         }
-        of_network(zone, name, |scope| rows(zone, scope, key, service))
+        of_present(zone, name, |scope| rows(zone, scope, key, service))
     }
 
     fn priority(&self) -> u8 {
@@ -187,7 +187,9 @@ fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, service: &ServiceInfo) 
     let served = Served { zone, scope, key, service, slices };
     let mut balancers: BTreeMap<(Protocol, Reach), Vips> = BTreeMap::new();
     for port in &service.ports {
-        for (reach, vips) in served.inside(port).into_iter().chain(served.doors(port)?) {
+        let doors = if scope.stub { Vec::new() } else { served.doors(port)? };
+        let inside = served.inside(port).into_iter();
+        for (reach, vips) in inside.filter(|(reach, _)| !scope.stub || reach.is_offered()).chain(doors) {
             balancers.entry((port.protocol, reach)).or_default().extend(vips);
         }
     }
@@ -196,8 +198,10 @@ fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, service: &ServiceInfo) 
         let balancers = served.row(protocol, reach, &vips)?;
         rows.extend(balancers.into_iter().flat_map(|balancer| balancer.members_apart("vips")));
     }
-    rows.extend(served.sources());
-    rows.extend(served.led());
+    if !scope.stub {
+        rows.extend(served.sources());
+        rows.extend(served.led());
+    }
     Ok(rows)
 }
 
@@ -341,7 +345,10 @@ impl Served<'_> {
         let own = Planned::new(self.at([&protocol.to_string(), word]), row.clone());
         let refusals = self.refusals().into_iter().filter(|_| reach == Reach::DoorSwitch);
         let own = refusals.fold(own, |own, refusal| own.guarded_by::<nb::Acl>(&refusal));
-        let own = all.into_iter().fold(within(own, &own_group), |own, info| within(own, &group_of(info)));
+        // Of a stub nobody is a client: its load balancers are for those who are connected.
+        let wanted = !self.scope.stub || !all.is_empty();
+        let own = if self.scope.stub { own } else { within(own, &own_group) };
+        let own = all.into_iter().fold(own, |own, info| within(own, &group_of(info)));
         // A connection without a family has no way to pods of it: clients there must not be sent that way.
         let parts = Family::ALL.into_iter().filter_map(|family| {
             let mut of = some.iter().filter(|info| info.families().has(family)).peekable();
@@ -353,7 +360,7 @@ impl Served<'_> {
             let part = Planned::new(self.at([&protocol.to_string(), word, &family.to_string()]), part);
             Some(of.fold(part, |part, info| within(part, &group_of(info))))
         });
-        Ok([own].into_iter().chain(parts).collect())
+        Ok(wanted.then_some(own).into_iter().chain(parts).collect())
     }
 
     fn at<const N: usize>(&self, parts: [&str; N]) -> Str {

@@ -217,6 +217,78 @@ fn r08_s10_s11_only_where_networks_are_used() {
     assert_eq!(counts(&zone), [1, 4, 2, 2]);
 }
 
+/// Paths of what is there of a network, without the network's own part.
+fn present_of(zone: &Zone, network: &str) -> Vec<String> {
+    let prefix = format!("network:cluster_udn_{network}:");
+    let paths = rows(&northbound(zone), &prefix).into_iter().map(|row| row.path[prefix.len()..].to_owned());
+    let mut paths: Vec<String> =
+        paths.filter(|path| !path.contains("limit") && !path.contains("copp")).collect();
+    paths.sort();
+    paths
+}
+
+/// A compact road to a network without pods here costs its link and the way to other nodes: no switch of a node, no way out.
+#[test]
+fn destinations_are_stubs() {
+    let zone = destinations(Ip::V4, "compact");
+    let orange = [
+        "core:router",
+        "core:router-to-transit",
+        "core:transit-switch",
+        "core:transit-to-router",
+        "node:n2:port",
+        "node:n2:route:10.30.1.0/24",
+    ];
+    assert_eq!(present_of(&zone, "orange"), orange);
+    let green = [
+        "core:router",
+        "core:router-to-switch",
+        "core:router-to-switch:chassis",
+        "core:switch",
+        "core:switch-to-router",
+        "pod:ns2:there:ns2/green",
+    ];
+    assert_eq!(present_of(&zone, "green"), green);
+    assert!(present_of(&zone, "blue").len() > 3 * orange.len());
+    let whole = destinations(Ip::V4, "transit");
+    assert!(present_of(&whole, "orange").len() > 3 * orange.len(), "in transit they are there as a whole");
+    // Nobody is steered from a stub, and all three have their links.
+    assert_eq!(counts(&zone), [1, 6, 3, 1]);
+    assert_eq!(said(&zone), []);
+}
+
+/// A stub becomes the whole with its first pod, and a stub again without; it goes with the road, or with who reaches it.
+#[test]
+fn stubs_come_and_go() {
+    let mut zone = destinations(Ip::V4, "compact");
+    let (stub, whole) = (present_of(&zone, "orange"), present_of(&destinations(Ip::V4, "transit"), "orange"));
+    let own = pod("ns4/here", "n1", &[("ns4/orange", "primary", &["10.30.0.6/24"], None)]);
+    let dirty = zone.apply_pod(&own).on(&zone);
+    assert!(dirty.northbound.contains(&"network:cluster_udn_orange:core:".to_owned()), "{dirty:?}");
+    let pods = |paths: Vec<String>| -> Vec<String> {
+        paths.into_iter().filter(|path| !path.starts_with("pod:")).collect()
+    };
+    assert_eq!(pods(present_of(&zone, "orange")), pods(whole));
+    assert_eq!(counts(&zone), [1, 6, 3, 2]);
+    zone.delete_pod(&own.key);
+    for now in [200, 300] {
+        zone.tick(now);
+    }
+    assert_eq!(present_of(&zone, "orange"), stub, "after the grace period");
+    zone.apply_connect(&connect("road", "both", Ip::V4, &COLOURS));
+    assert!(present_of(&zone, "orange").len() > stub.len(), "while a connection moves it has both");
+    zone.apply_connect(&connect("road", "compact", Ip::V4, &COLOURS));
+    assert_eq!(present_of(&zone, "orange"), stub);
+    zone.delete_pod(&web(Ip::V4).key);
+    for now in [400, 500] {
+        zone.tick(now);
+    }
+    for network in ["blue", "orange", "green"] {
+        assert_eq!(present_of(&zone, network), Vec::<String>::new(), "{network}");
+    }
+    assert_eq!(counts(&zone), [1, 0, 0, 0]);
+}
+
 /// cnc-cases R11, R13, B9: a node without chassis or id is left out and said so; others are not.
 #[test]
 fn r11_r13_nodes_that_are_not_ready() {

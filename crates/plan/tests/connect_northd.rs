@@ -113,6 +113,27 @@ fn x01_x05_where_packets_between_networks_end() {
     });
 }
 
+/// A stub is enough to reach the pods of its network on other nodes, of both topologies and families; back it leads nobody.
+#[test]
+fn stubs_lead_to_other_nodes() {
+    run(async {
+        let zone = destinations(Ip::Dual, "compact");
+        let (databases, _northd) = connected_databases(&zone).await;
+        let ways = [
+            ("10.30.1.9", "cluster_udn_orange_tstor-n2"),
+            ("fd30:0:0:1::9", "cluster_udn_orange_tstor-n2"),
+            ("203.203.0.9", "ns2.green_ns2_there"),
+            ("2010:100:200::9", "ns2.green_ns2_there"),
+        ];
+        for (target, end) in ways {
+            assert_ends(&databases, &from_blue(target), &[end]);
+        }
+        // The node's own part of the network is not here, and nobody else has it.
+        assert_ends(&databases, &from_blue("10.30.0.6"), &[]);
+        assert_eq!(complaints(&databases), Vec::<String>::new());
+    });
+}
+
 fn another(topology: &str, owners: &[&str]) -> Connect {
     second(connect("second", topology, Ip::Dual, owners))
 }

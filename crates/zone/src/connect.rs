@@ -68,6 +68,12 @@ impl ConnectInfo {
         self.topology != ConnectTopology::Transit
     }
 
+    /// Whether networks that only others reach need not be there as a whole. While a connection moves from one layout to the other,
+    /// it has both.
+    pub fn has_stubs(&self) -> bool {
+        self.topology == ConnectTopology::Compact
+    }
+
     /// The families in which networks have places.
     pub fn families(&self) -> Families {
         self.places.values().flatten().flat_map(|place| place.families().iter()).collect()

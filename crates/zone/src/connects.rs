@@ -316,7 +316,8 @@ impl Zone {
             Some(Ok(active)) => self.misfit(info, place, active),
             None => None,
         };
-        names.iter().filter(|name| self.use_here(name) == Use::Used).filter_map(why).collect()
+        let needed = |name: &&&NetworkName| self.use_here(name) == Use::Used || self.is_destination(name);
+        names.iter().filter(needed).filter_map(why).collect()
     }
 
     /// Why an active network has no link in its place.
@@ -396,7 +397,9 @@ impl Zone {
             self.roads_moved(network, &mut changes);
         }
         let readable = |entry: Option<&Entry>| entry.is_none_or(|entry| entry.state.is_ok());
-        if before != after || readable(old.as_ref()) != readable(new) {
+        let stubs = |entry: Option<&Entry>| entry.and_then(Entry::info).map(ConnectInfo::has_stubs);
+        let moved = stubs(old.as_ref()) != stubs(new);
+        if before != after || moved || readable(old.as_ref()) != readable(new) {
             let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
             self.uses_changed(names.collect(), &mut changes);
         }
@@ -470,10 +473,12 @@ impl Zone {
         networks.for_each(|network| member_changed(info, network, changes));
     }
 
-    /// Whether a network is used on a node: by its own pods, or by those of a network that it is connected with.
+    /// Whether a network is used as a whole on a node: by its own pods, or by those of a network that it is connected with. By
+    /// compact connections these need no more of it than a stub.
     pub(super) fn use_of(&self, network: &NetworkName, node: &NodeName) -> Use {
         let own = self.usage.of(network, node);
-        if own == Use::Used || self.peers(network).any(|peer| self.usage.of(peer, node) == Use::Used) {
+        let mut whole = self.connects_of(network).filter(|info| !info.has_stubs());
+        if own == Use::Used || whole.any(|info| self.is_reached_from(info, network, node)) {
             return Use::Used;
         }
         let unreadable =
@@ -483,6 +488,22 @@ impl Zone {
 
     pub(super) fn use_here(&self, network: &NetworkName) -> Use {
         self.use_of(network, &self.config.node)
+    }
+
+    /// Whether pods of this node reach a network by compact connections: what is needed of it is the way to other nodes.
+    pub(super) fn is_destination(&self, network: &NetworkName) -> bool {
+        let mut compact = self.connects_of(network).filter(|info| info.has_stubs());
+        compact.any(|info| self.is_reached_from(info, network, &self.config.node))
+    }
+
+    /// Whether pods of this node reach a network by a connection.
+    pub fn is_reached(&self, connect: &ConnectInfo, network: &NetworkName) -> bool {
+        self.is_reached_from(connect, network, &self.config.node)
+    }
+
+    fn is_reached_from(&self, connect: &ConnectInfo, network: &NetworkName, node: &NodeName) -> bool {
+        let mut others = self.members(connect).filter(|peer| *peer != network);
+        others.any(|peer| self.usage.of(peer, node) == Use::Used)
     }
 
     /// The networks that a network is connected with, one by one; more than once if by several connections.

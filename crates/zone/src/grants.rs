@@ -58,7 +58,10 @@ impl Zone {
             granting.into_iter().flat_map(|info| info.places.keys().copied()).collect()
         };
         let (before, after) = (ids(old, |info| info.services), ids(new, |info| info.services));
-        for network in before.symmetric_difference(&after).flat_map(|id| self.networks.with_id(*id)) {
+        // What is offered is offered in the families of the connection, which are those of all its places.
+        let families = |info: Option<&ConnectInfo>| info.map(ConnectInfo::families);
+        let offering = if families(old) == families(new) { &before ^ &after } else { &before | &after };
+        for network in offering.iter().flat_map(|id| self.networks.with_id(*id)) {
             changes.add(Change::Offers(network.clone()));
         }
         let for_pods = |info: &ConnectInfo| info.pods && info.joins();

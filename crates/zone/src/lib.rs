@@ -148,6 +148,8 @@ pub struct There<'a> {
 pub enum Rendering<'a> {
     /// It is rendered.
     Rendered(&'a Active),
+    /// None of its pods is here, but others here reach it by compact connections: it is rendered as far as these need it.
+    Stub(&'a Active),
     /// It is not, since nobody uses it here.
     Unused,
     /// Nobody uses it here; whether somebody did a moment ago is not known. What is there stays.
@@ -335,7 +337,13 @@ impl Zone {
     /// What a network is here; nothing if there is no such network.
     pub fn rendering(&self, network: &NetworkName) -> Option<Rendering<'_>> {
         let entry = self.networks.get(network)?;
-        Some(match (&entry.state, self.use_here(network)) {
+        let used = self.use_here(network);
+        let stub = used != Use::Used && self.is_destination(network);
+        Some(match (&entry.state, used) {
+            (Err(problem), _) if stub => Rendering::Broken(problem),
+            // More may be needed of it than a stub.
+            (Ok(active), Use::Unknown) if stub => Rendering::Rendered(active),
+            (Ok(active), _) if stub => Rendering::Stub(active),
             (_, Use::Unused) => Rendering::Unused,
             (Err(problem), _) => Rendering::Broken(problem),
             (Ok(_), Use::Idle) => Rendering::Idle,
@@ -353,7 +361,7 @@ impl Zone {
         }
     }
 
-    /// Whether a network is used on another node, by its own pods or by those of a network that it is connected with.
+    /// Whether a network is used as a whole on another node, by its own pods or by those of a network that it is connected with.
     pub fn used_on(&self, network: &NetworkName, node: &NodeName) -> Use {
         self.use_of(network, node)
     }
@@ -363,10 +371,10 @@ impl Zone {
         self.networks.iter().map(|(name, _)| name)
     }
 
-    /// Networks that are rendered here.
+    /// Networks that are rendered here, as a whole or as stubs.
     pub fn rendered(&self) -> impl Iterator<Item = &Active> {
         self.networks().filter_map(|name| match self.rendering(name) {
-            Some(Rendering::Rendered(active)) => Some(active),
+            Some(Rendering::Rendered(active) | Rendering::Stub(active)) => Some(active),
             _ => None,
         })
     }

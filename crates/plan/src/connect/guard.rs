@@ -46,7 +46,7 @@ fn families(road: &Road<'_>) -> Families {
 /// The guards of a network.
 pub(super) fn rows(road: &Road<'_>) -> Plan {
     let families = families(road);
-    if !road.info.needs_guards() || families.is_empty() {
+    if road.stub || !road.info.needs_guards() || families.is_empty() {
         return Plan::Absent;
     }
     let services = &road.zone.config().cluster.service_cidrs;

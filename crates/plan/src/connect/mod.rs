@@ -64,6 +64,8 @@ struct Road<'a> {
     place: &'a Place,
     net: &'a Active,
     here: Here<'a>,
+    /// Whether the network is here for others to reach it alone.
+    stub: bool,
 }
 
 impl<'a> Road<'a> {
@@ -76,18 +78,22 @@ impl<'a> Road<'a> {
             }
             _ => return Err(Plan::Absent),
         };
-        let net = match zone.rendering(network) {
+        let (net, stub) = match zone.rendering(network) {
             None | Some(Rendering::Unused) => return Err(Plan::Absent),
+            Some(Rendering::Stub(active)) if info.has_stubs() && zone.is_reached(info, network) => {
+                (active, true)
+            }
+            Some(Rendering::Stub(_)) => return Err(Plan::Absent),
             Some(Rendering::Idle) => return Err(Plan::Keep),
             Some(Rendering::Unknown) => {
                 let reason = format!("network {network}: whether it is used here is not known yet");
                 return Err(Plan::Hold(reason));
             }
             Some(Rendering::Broken(problem)) => return Err(Plan::Hold(problem.message.clone())),
-            Some(Rendering::Rendered(active)) => active,
+            Some(Rendering::Rendered(active)) => (active, false),
         };
         let here = zone.here().map_err(|problem| Plan::Hold(problem.message))?;
-        let road = Self { zone, info, place, net, here };
+        let road = Self { zone, info, place, net, here, stub };
         match place.topology == net.topology {
             true => Ok(road),
             false => Err(Plan::Hold(road.fault("its place is that of another topology"))),
@@ -182,7 +188,8 @@ fn balancers(zone: &Zone, key: &ConnectGroupKey) -> Plan {
             Some(Rendering::Unknown) => {
                 return Plan::Hold(format!("network {network}: whether it is used here is not known yet"));
             }
-            None | Some(Rendering::Unused | Rendering::Broken(_)) => {}
+            // Nobody of a stub's network is here to ask.
+            None | Some(Rendering::Unused | Rendering::Broken(_) | Rendering::Stub(_)) => {}
         }
     }
     Plan::Rows(vec![planned])

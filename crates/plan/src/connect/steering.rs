@@ -70,7 +70,7 @@ fn to_one(road: &Road<'_>, to: &Active) -> Result<Vec<Planned>> {
 
 /// From a network to all others; its own addresses are in the set too, and never leave by this way.
 pub(super) fn to_all(road: &Road<'_>) -> Plan {
-    if !road.info.is_compact() || !road.info.joins() {
+    if road.stub || !road.info.is_compact() || !road.info.joins() {
         return Plan::Absent;
     }
     let mut rows = Vec::new();

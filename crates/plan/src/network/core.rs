@@ -5,7 +5,7 @@ use causeway_ovn::Plan;
 use causeway_types::NetworkName;
 use causeway_zone::{Change, Subject, Zone};
 
-use super::{layer2, layer3, of_network};
+use super::{layer2, layer3, of_present};
 use crate::room::{Kind, Slices};
 
 crate::slice_key! {
@@ -27,9 +27,11 @@ impl Kind<Zone> for Cores {
     }
 
     fn plan(&self, zone: &Zone, key: &CoreKey) -> Plan {
-        of_network(zone, &key.network, |scope| match scope.net.topology {
-            Topology::Layer2 => layer2::rows(scope),
-            _ => layer3::rows(scope),
+        of_present(zone, &key.network, |scope| match (scope.net.topology, scope.stub) {
+            (Topology::Layer2, true) => layer2::stub(scope),
+            (Topology::Layer2, false) => layer2::rows(scope),
+            (_, true) => layer3::stub(scope),
+            (_, false) => layer3::rows(scope),
         })
     }
 

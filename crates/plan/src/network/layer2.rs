@@ -17,15 +17,27 @@ use super::nodes::spanning;
 use super::{Result, Scope};
 use crate::row::{Map, Route, core, gateway_router, map, role_ids, router, router_facing, switch, with};
 
-/// Everything of the network in this zone but for the way out.
-pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
+/// What others here need of the network to reach its pods on other nodes: its router, and the switch with their ports.
+pub(crate) fn stub(scope: &Scope<'_>) -> Result<Vec<Planned>> {
+    let mut rows = vec![layer2_switch(scope), transit_router(scope)?];
+    rows.extend(scope.limits());
+    rows.extend(switch_ports(scope));
+    Ok(rows)
+}
+
+fn transit_router(scope: &Scope<'_>) -> Result<Planned> {
     let key = scope.net.router_key.ok_or_else(|| scope.fault("it has no tunnel keys"))?;
     let options = map([("requested-tnl-key", key.to_string())]);
+    Ok(scope.router(scope.net.names.transit_router(), options))
+}
+
+/// Everything of the network in this zone but for the way out.
+pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     let join: Vec<String> =
         scope.join_of(scope.here.id)?.iter().map(|address| address.addr().to_string()).collect();
     let mut rows = vec![
         layer2_switch(scope),
-        scope.router(scope.net.names.transit_router(), options),
+        transit_router(scope)?,
         // The port has several networks; OVN would choose among them by sorting.
         scope.gateway_router(join.join(" ")),
         scope.management_port(),

@@ -16,13 +16,24 @@ use super::nodes;
 use super::{Result, Scope};
 use crate::row::{Map, Route, core, gateway_router, ids, map, role_ids, router, router_facing, switch, with};
 
-/// Everything of the network in this zone but for the way out.
-pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
-    let names = &scope.net.names;
+/// What others here need of the network to reach its pods on other nodes: its router, and from there the transit switch.
+pub(crate) fn stub(scope: &Scope<'_>) -> Result<Vec<Planned>> {
+    let mut rows = vec![cluster_router(scope)];
+    rows.extend(scope.limits());
+    rows.extend(nodes::transit_switch(scope)?);
+    Ok(rows)
+}
+
+fn cluster_router(scope: &Scope<'_>) -> Planned {
     let local = scope.is_local_gateway().then_some(("ct-commit-all", "true"));
     let options = with(map([("always_learn_from_arp_request", "false")]), local);
+    scope.router(scope.net.names.cluster_router(), options)
+}
+
+/// Everything of the network in this zone but for the way out.
+pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     let mut rows = vec![
-        scope.router(names.cluster_router(), options),
+        cluster_router(scope),
         node_switch(scope),
         scope.gateway_router("router_ip".into()),
         scope.management_port(),

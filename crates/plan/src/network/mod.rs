@@ -37,14 +37,26 @@ pub(crate) static ROOM: Room<Zone> = Room {
     ],
 };
 
-fn scope<'a>(zone: &'a Zone, net: &'a Active) -> Result<Scope<'a>> {
+fn scope<'a>(zone: &'a Zone, net: &'a Active, stub: bool) -> Result<Scope<'a>> {
     let here = zone.here().map_err(|problem| problem.message)?;
     let gateway = zone.gateway().map_err(|error| format!("node {}: {error}", here.name))?;
-    Ok(Scope { net, here, gateway, config: zone.config() })
+    Ok(Scope { net, here, gateway, config: zone.config(), stub })
 }
 
-/// Plans something of a network, if the network is rendered.
+/// Plans something of a network, if the network is rendered as a whole.
 pub(crate) fn of_network<'a>(
+    zone: &'a Zone,
+    name: &NetworkName,
+    rows: impl FnOnce(&Scope<'a>) -> Result<Vec<Planned>>,
+) -> Plan {
+    match zone.rendering(name) {
+        Some(Rendering::Stub(_)) => Plan::Absent,
+        _ => of_present(zone, name, rows),
+    }
+}
+
+/// Plans something of a network, if the network is rendered, as a whole or as a stub.
+pub(crate) fn of_present<'a>(
     zone: &'a Zone,
     name: &NetworkName,
     rows: impl FnOnce(&Scope<'a>) -> Result<Vec<Planned>>,
@@ -56,13 +68,26 @@ pub(crate) fn of_network<'a>(
             Plan::Hold(format!("network {name}: whether it is used here is not known yet"))
         }
         Some(Rendering::Broken(problem)) => Plan::Hold(problem.message.clone()),
-        Some(Rendering::Rendered(active)) => {
-            scope(zone, active).and_then(|scope| rows(&scope)).map_or_else(Plan::Hold, plan_of)
-        }
+        Some(Rendering::Rendered(active)) => planned(scope(zone, active, false), rows),
+        Some(Rendering::Stub(active)) => planned(scope(zone, active, true), rows),
     }
 }
 
-/// The networks that are rendered here: this one, or all. One that cannot be rendered says so once, in its core.
+fn planned<'a>(scope: Result<Scope<'a>>, rows: impl FnOnce(&Scope<'a>) -> Result<Vec<Planned>>) -> Plan {
+    scope.and_then(|scope| rows(&scope)).map_or_else(Plan::Hold, plan_of)
+}
+
+/// The networks that are rendered here, as a whole or as stubs: this one, or all.
+fn present(zone: &Zone, only: Option<&NetworkName>) -> Vec<NetworkName> {
+    let all = zone.networks().filter(|_| only.is_none()).chain(only);
+    all.filter(|name| is_present(zone, name)).cloned().collect()
+}
+
+pub(crate) fn is_present(zone: &Zone, name: &NetworkName) -> bool {
+    matches!(zone.rendering(name), Some(Rendering::Rendered(_) | Rendering::Stub(_)))
+}
+
+/// The networks that are rendered here as a whole: this one, or all. One that cannot be rendered says so once, in its core.
 fn rendered(zone: &Zone, only: Option<&NetworkName>) -> Vec<NetworkName> {
     match only {
         Some(name) => is_rendered(zone, name).then(|| name.clone()).into_iter().collect(),

@@ -8,7 +8,7 @@ use causeway_types::{NetworkName, NodeName, PortKey};
 use causeway_zone::{Change, Rendering, Subject, There, Use, Zone};
 use ipnet::IpNet;
 
-use super::{Result, Scope, of_network, rendered};
+use super::{Result, Scope, of_present, present};
 use crate::room::{Kind, SliceKey as _, Slices};
 use crate::row::{Map, Route, addresses, core, ids, map, router, set, with};
 
@@ -80,7 +80,7 @@ impl Kind<Zone> for Nodes {
         let of = |network: &NetworkName| -> Vec<NodeKey> {
             others.iter().map(|node| NodeKey { network: network.clone(), node: (*node).clone() }).collect()
         };
-        rendered(zone, only.network.as_ref()).iter().flat_map(of).collect()
+        present(zone, only.network.as_ref()).iter().flat_map(of).collect()
     }
 
     fn plan(&self, zone: &Zone, key: &NodeKey) -> Plan {
@@ -98,7 +98,7 @@ impl Kind<Zone> for Nodes {
             (_, Use::Unknown) => {
                 Plan::Hold(format!("whether node {node} uses network {network} is not known yet"))
             }
-            (Some(there), Use::Used) => of_network(zone, network, |scope| rows(scope, &there)),
+            (Some(there), Use::Used) => of_present(zone, network, |scope| rows(scope, &there)),
         }
     }
 
@@ -134,6 +134,8 @@ fn rows(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
     match scope.net.topology {
         // A gateway router on the switch itself, as it was before transit routers, has no port to lead to.
         Topology::Layer2 if !there.has_transit_routers => Ok(Vec::new()),
+        // A stub leads to pods, and those of a layer2 network are on its switch.
+        Topology::Layer2 if scope.stub => Ok(Vec::new()),
         Topology::Layer2 => layer2(scope, there),
         _ => layer3(scope, there),
     }
@@ -159,7 +161,9 @@ fn layer3(scope: &Scope<'_>, there: &There<'_>) -> Result<Vec<Planned>> {
     let subnets = scope.net.subnets_of(there.id).map_err(|error| scope.fault(error))?;
     for ((leg, subnet), via) in scope.net.legs.iter().zip(subnets).zip(interfaces) {
         let join = IpNet::from(leg.join_of(there.id).map_err(|error| scope.fault(error))?.addr());
-        for prefix in [subnet.to_string(), join.to_string()] {
+        // Gateway routers answer whom they have let in, and nobody comes in where there are no pods.
+        let gateway = Some(join.to_string()).filter(|_| !scope.stub);
+        for prefix in [Some(subnet.to_string()), gateway].into_iter().flatten() {
             let path = at(&["route", &prefix]);
             let route = scope.route(prefix, via.addr(), &names.router_to_transit_switch(scope.here.name));
             let external_ids = with(ids(scope.net), [("ic-node", there.name.as_str())]);

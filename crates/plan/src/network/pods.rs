@@ -8,7 +8,7 @@ use causeway_record::ObjectKey;
 use causeway_types::{NamespaceName, NetworkName, NetworkNames, ObjectName};
 use causeway_zone::{Active, Change, PodAddress, PodInfo, PodPort, Subject, Zone};
 
-use super::{Result, Scope, of_network, rendered};
+use super::{Result, Scope, of_present, present};
 use crate::isolation;
 use crate::policy;
 use crate::room::{Kind, SliceKey as _, Slices};
@@ -38,7 +38,7 @@ impl Kind<Zone> for Pods {
         let of = |network: &NetworkName| -> Vec<PodKey> {
             zone.pods_of(network).iter().map(|pod| PodKey::new(network, pod)).collect()
         };
-        let all = rendered(zone, only.network.as_ref());
+        let all = present(zone, only.network.as_ref());
         let all = all.iter().flat_map(of);
         all.filter(|key| only.namespace.as_ref().is_none_or(|name| *name == key.namespace)).collect()
     }
@@ -51,7 +51,7 @@ impl Kind<Zone> for Pods {
         if !unreadable && !pod.ports.iter().any(|port| zone.network_of(port) == Some(name)) {
             return Plan::Absent;
         }
-        of_network(zone, name, |scope| rows(zone, scope, &pod_key, pod))
+        of_present(zone, name, |scope| rows(zone, scope, &pod_key, pod))
     }
 
     fn priority(&self) -> u8 {

@@ -22,6 +22,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) here: Here<'a>,
     pub(crate) gateway: Option<&'a Gateway>,
     pub(crate) config: &'a ZoneConfig,
+    /// Whether nothing of it is here but the way to its pods on other nodes.
+    pub(crate) stub: bool,
 }
 
 /// An address could not be computed: said of the network, and the slice stays as it is.

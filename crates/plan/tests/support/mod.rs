@@ -17,7 +17,7 @@ use causeway_record::{
     ServicePort, Watched,
 };
 use causeway_types::{Cidr, ConnectName, ConnectSubnet, NodeId, NodeName};
-use causeway_zone::{Changes, Zone, ZoneConfig};
+use causeway_zone::{Changes, Render, Zone, ZoneConfig};
 use serde_json::{Value, json};
 
 /// Which IP families a cluster and its networks have.
@@ -328,6 +328,25 @@ pub fn cluster(ip: Ip, gateway: Option<&str>) -> Zone {
     zone.apply_nad(&green(ip));
     for pod in [plain(ip), web(ip), vm("vm", "n1", 8, ip), vm("far", "n2", 9, ip)] {
         zone.apply_pod(&pod);
+    }
+    zone
+}
+
+/// Networks where they are used alone: `blue` has a pod here, `orange` and `green` have theirs on the other node.
+pub fn destinations(ip: Ip, topology: &str) -> Zone {
+    let mut config = config(ip);
+    config.render = Render::Used { grace_ms: 10 };
+    let mut zone = Zone::new(config);
+    zone.apply_node(&node("n1", 2));
+    zone.apply_node(&node("n2", 3));
+    [blue(ip), layer3("orange", 2, ip), green(ip)].iter().for_each(|nad| drop(zone.apply_nad(nad)));
+    zone.apply_connect(&connect("road", topology, ip, &COLOURS));
+    zone.apply_pod(&web(ip));
+    let own = ip.pick("10.30.1.9/24", "fd30:0:0:1::9/64");
+    zone.apply_pod(&pod("ns4/there", "n2", &[("ns4/orange", "primary", &own, None)]));
+    zone.apply_pod(&vm("there", "n2", 9, ip));
+    for now in [0, 100] {
+        zone.tick(now);
     }
     zone
 }
