@@ -72,8 +72,7 @@ fn destinations_are_stubs(sandbox: &Sandbox) {
         sandbox.exec("n1", &["ovn-nbctl", "--bare", "--columns=name", "list", "Logical_Router"]).unwrap();
     assert!(!routers.contains("GR_red_net") && !routers.contains("GR_green_lan"), "{routers}");
 
-    let service = "{apiVersion: v1, kind: Service, metadata: {name: c, namespace: red}, spec: {selector: {app: c}, ports: [{port: 80, targetPort: 8080}]}}";
-    sandbox.kubectl(&["label", "pod", "-n", "red", "c", "app=c"]).unwrap();
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: c, namespace: red}, spec: {selector: {app: tools}, ports: [{port: 80, targetPort: 8080}]}}";
     sandbox.apply(service).unwrap();
     let address = sandbox.get(&["service", "-n", "red", "c"]).unwrap()["spec"]["clusterIP"]
         .as_str()

@@ -550,3 +550,57 @@ fn a_clash_of_nodes_is_that_nodes_fault() {
     let not_of_others = |(reason, _): &(Reason, String)| *reason != Reason::NodeNotReady;
     assert_eq!(said(&zone).into_iter().filter(not_of_others).collect::<Vec<_>>(), []);
 }
+
+/// cnc-cases Q04, Q16: two connections of disjoint pairs know nothing of each other; one that goes leaves the other, and one that
+/// was never there is no trouble.
+#[test]
+fn q04_q16_connections_are_independent() {
+    for topology in ["transit", "compact"] {
+        let mut zone = islands(Ip::Dual);
+        zone.apply_nad(&layer2("green", 5, Ip::Dual));
+        zone.apply_nad(&layer2("lime", 6, Ip::Dual));
+        zone.apply_connect(&connect("road", topology, Ip::Dual, &["layer3_1", "layer3_2"]));
+        let alone = rows(&northbound(&zone), ROAD);
+        zone.apply_connect(&second(connect("lane", topology, Ip::Dual, &["layer2_5", "layer2_6"])));
+        assert_eq!(rows(&northbound(&zone), ROAD), alone);
+        let lane = rows(&northbound(&zone), "cnc:lane:");
+        assert!(!lane.is_empty());
+        assert!(zone.delete_connect(&connect_name("nobody")).on(&zone).northbound.is_empty());
+        let dirty = zone.delete_connect(&connect_name("road")).on(&zone);
+        assert!(!dirty.northbound.iter().any(|prefix| prefix.starts_with("cnc:lane:")), "{dirty:?}");
+        assert_eq!((rows(&northbound(&zone), ROAD).len(), rows(&northbound(&zone), "cnc:lane:")), (0, lane));
+        zone.delete_connect(&connect_name("lane"));
+        assert_eq!(rows(&northbound(&zone), "cnc:").len(), 0);
+    }
+}
+
+/// cnc-cases R05: a place without an address, and a connection without subnets, have no link, and are said.
+#[test]
+fn r05_no_addresses() {
+    let mut zone = islands(Ip::V4);
+    let road = connect("road", "transit", Ip::V4, &["layer3_1", "layer3_2"]);
+    let empty = r#"{"layer3_1":{},"layer3_2":{"ipv4":"192.168.1.0/24"}}"#;
+    zone.apply_connect(&with_annotation(road.clone(), "network-subnets", Some(empty)));
+    let reason = held(&zone, "cnc:road:link:cluster_udn_blue:n1:");
+    assert!(reason.contains("road"), "{reason}");
+    assert_eq!(said(&zone).len(), 1, "{:?}", said(&zone));
+    let mut without = road;
+    without.spec.as_mut().unwrap().subnets.clear();
+    zone.apply_connect(&without);
+    for network in ["blue", "orange"] {
+        held(&zone, &format!("cnc:road:link:cluster_udn_{network}:n1:"));
+    }
+    assert!(!said(&zone).is_empty());
+}
+
+/// cnc-cases R14: a zone is a node. What others have written about zones on it changes nothing.
+#[test]
+fn r14_the_old_zone_annotation_says_nothing() {
+    let mut zone = connected(Ip::V4, "transit");
+    let before = rows(&northbound(&zone), ROAD);
+    for text in ["n2", "global", ""] {
+        let changes = zone.apply_node(&annotate(node("n1", 2), "zone-name", text));
+        assert!(changes.on(&zone).northbound.iter().all(|prefix| !prefix.starts_with("cnc:")));
+        assert_eq!(rows(&northbound(&zone), ROAD), before, "{text}");
+    }
+}

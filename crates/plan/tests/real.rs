@@ -372,3 +372,53 @@ fn u08_no_road_is_ever_without_its_guards() {
         }
     });
 }
+
+/// cnc-cases V01, V02: whoever starts finds what others or an earlier run have left. What is of a connection that is still there
+/// stays untouched; what is of one that is gone goes, whole or in parts; without connections nothing is left of any.
+#[test]
+fn v01_v02_what_is_left_of_connections() {
+    let of_roads = |databases: &Databases| -> Vec<String> {
+        let listed = [
+            "Logical_Router",
+            "Logical_Router_Port",
+            "Logical_Router_Policy",
+            "Logical_Router_Static_Route",
+            "ACL",
+        ]
+        .map(|table| databases.nbctl(&["--bare", "--columns=external_ids", "list", table]));
+        listed
+            .iter()
+            .flat_map(|text| text.lines())
+            .filter(|line| line.contains("=cnc:") || line.contains("\"cnc:"))
+            .map(str::to_owned)
+            .collect()
+    };
+    run(async {
+        for topology in ["transit", "compact"] {
+            let mut zone = connected(Ip::Dual, topology);
+            zone.apply_connect(&granting(connect("road", topology, Ip::Dual, &COLOURS), false, true));
+            let stale = second(connect("stale", topology, Ip::Dual, &["layer3_1", "layer3_2"]));
+            zone.apply_connect(&granting(stale, false, true));
+            let mut databases = Databases::start();
+            databases.apply(&zone, Dirty::everything()).await;
+            databases.restart_role();
+            databases.apply(&zone, Dirty::everything()).await;
+            assert_eq!(databases.writes(), 0, "nothing is stale, and nothing is written");
+
+            // The role was stopped when a connection went; of it all is there but its router.
+            databases.nbctl(&["lr-del", "connect-router-stale"]);
+            zone.delete_connect(&connect_name("stale"));
+            databases.restart_role();
+            databases.apply(&zone, Dirty::everything()).await;
+            databases.assert_as_planned(&zone);
+            let left = of_roads(&databases);
+            assert!(!left.is_empty() && left.iter().all(|ids| !ids.contains("cnc:stale")), "{left:?}");
+
+            zone.delete_connect(&connect_name("road"));
+            databases.restart_role();
+            databases.apply(&zone, Dirty::everything()).await;
+            databases.assert_as_planned(&zone);
+            assert_eq!(of_roads(&databases), Vec::<String>::new(), "no connection, nothing of one");
+        }
+    });
+}

@@ -554,3 +554,21 @@ fn a_topology_without_room_is_not_moved_to() {
     let said = world.said.iter().filter(|text| text.contains("TopologyNotChanged")).count();
     assert_eq!(said, 1, "{:?}", world.said);
 }
+
+/// cnc-cases N13: a kind of selection that nobody knows is refused, and what was connected stays so until it is mended.
+#[test]
+fn n13_a_selection_of_an_unknown_kind() {
+    let mut world = two_islands();
+    world.connect("c", LINKS, selected());
+    let before = world.blocks("c");
+    let odd = json!([{"networkSelectionType": "DefaultNetwork"}]);
+    world.change(CNC, "c", &json!({"spec": {"networkSelectors": odd}}));
+    let accepted = world.accepted("c");
+    let refused =
+        "False/InvalidSpec Only ClusterUserDefinedNetworks or PrimaryUserDefinedNetworks can be selected";
+    assert_eq!(accepted, refused);
+    assert_eq!(world.blocks("c"), before);
+    world.change(CNC, "c", &json!({"spec": {"networkSelectors": selected()}}));
+    assert!(world.accepted("c").starts_with("True/"), "{}", world.accepted("c"));
+    assert_eq!(world.blocks("c"), before);
+}
