@@ -30,17 +30,18 @@ const BEAT: Duration = Duration::from_millis(20);
 /// A trick: its name, and the packets of one try.
 type Trick = (&'static str, Vec<Vec<u8>>);
 
-/// Sends every trick from a pod's device to a closed port. The other end may be of either family.
+/// Sends every trick from a pod's device, between two sockets of one family.
 ///
 /// # Panics
 /// When they cannot be sent.
-pub fn send(namespace: &Path, device: &str, from: IpAddr, to: IpAddr, port: u16) {
-    let tricks = match (from, to) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => tricks_v4(from, to, port),
-        (IpAddr::V6(from), IpAddr::V6(to)) => tricks_v6(from, to, port),
+pub fn send(namespace: &Path, device: &str, from: SocketAddr, to: SocketAddr) {
+    let ports = Ports { from: from.port(), to: to.port() };
+    let tricks = match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => tricks_v4(from, to, ports),
+        (IpAddr::V6(from), IpAddr::V6(to)) => tricks_v6(from, to, ports),
         _ => panic!("{from} and {to} are of two families"),
     };
-    let target = SockaddrStorage::from(SocketAddr::new(to, 0));
+    let target = SockaddrStorage::from(SocketAddr::new(to.ip(), 0));
     let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let sending = in_namespace(namespace, || {
         let raw = socket(family, SockType::Raw, SockFlag::empty(), SockProtocol::Raw).unwrap();
@@ -60,16 +61,22 @@ fn words(name: &str) -> Vec<u8> {
     format!("{MARK}{name};").into_bytes()
 }
 
-fn udp(from: u16, to: u16, data: &[u8]) -> Vec<u8> {
+#[derive(Clone, Copy)]
+struct Ports {
+    from: u16,
+    to: u16,
+}
+
+fn udp(ports: Ports, data: &[u8]) -> Vec<u8> {
     let length = (8 + data.len()) as u16;
     // No checksum: whoever looks at it later need not recompute it.
-    [&from.to_be_bytes()[..], &to.to_be_bytes(), &length.to_be_bytes(), &[0, 0], data].concat()
+    [&ports.from.to_be_bytes()[..], &ports.to.to_be_bytes(), &length.to_be_bytes(), &[0, 0], data].concat()
 }
 
 /// TCP with these flags.
-fn tcp(pseudo: &[u8], to: u16, flags: u8, data: &[u8]) -> Vec<u8> {
-    let mut tcp =
-        [&33_333u16.to_be_bytes()[..], &to.to_be_bytes(), &[0, 0, 0, 7, 0, 0, 0, 9, 0x50, flags]].concat();
+fn tcp(pseudo: &[u8], ports: Ports, flags: u8, data: &[u8]) -> Vec<u8> {
+    let numbers = [0, 0, 0, 7, 0, 0, 0, 9, 0x50, flags];
+    let mut tcp = [&ports.from.to_be_bytes()[..], &ports.to.to_be_bytes(), &numbers].concat();
     tcp.extend([0xff, 0xff, 0, 0, 0, 0]);
     tcp.extend(data);
     let length = (tcp.len() as u32).to_be_bytes();
@@ -92,16 +99,16 @@ fn fragment(from: Ipv4Addr, to: Ipv4Addr, place: u16, more: bool, payload: &[u8]
     packet
 }
 
-fn tricks_v4(from: Ipv4Addr, to: Ipv4Addr, port: u16) -> Vec<Trick> {
+fn tricks_v4(from: Ipv4Addr, to: Ipv4Addr, ports: Ports) -> Vec<Trick> {
     let plain = |name: &'static str, source: u16| {
-        (name, vec![ipv4(17, 64, from, to, &udp(source, port, &words(name)))])
+        (name, vec![ipv4(17, 64, from, to, &udp(Ports { from: source, ..ports }, &words(name)))])
     };
     let segment = |name: &'static str, flags: u8| {
         let pseudo = [&from.octets()[..], &to.octets()].concat();
-        (name, vec![ipv4(6, 64, from, to, &tcp(&pseudo, port, flags, &words(name)))])
+        (name, vec![ipv4(6, 64, from, to, &tcp(&pseudo, ports, flags, &words(name)))])
     };
     let parts = |name: &'static str, places: &[(u16, u16)]| {
-        let whole = udp(4444, port, &[&words(name)[..], &[0; 1300], &words(name)].concat());
+        let whole = udp(ports, &[&words(name)[..], &[0; 1300], &words(name)].concat());
         let part = |&(begin, end): &(u16, u16)| {
             let last = usize::from(end) * 8 >= whole.len();
             let end = if last { whole.len() } else { usize::from(end) * 8 };
@@ -110,13 +117,13 @@ fn tricks_v4(from: Ipv4Addr, to: Ipv4Addr, port: u16) -> Vec<Trick> {
         (name, places.iter().map(part).collect())
     };
     // An error about a packet that the target never sent.
-    let about = ipv4(17, 64, to, from, &udp(port, 4444, &words("icmp-error")));
+    let about = ipv4(17, 64, to, from, &udp(Ports { from: ports.to, to: ports.from }, &words("icmp-error")));
     let mut error = [&[3, 4, 0, 0, 0, 0, 0x05, 0x14][..], &about].concat();
     put_checksum(&mut error, 2, &[]);
     let mut answer = [&[0, 0, 0, 0, 0, 7, 0, 1][..], &words("echo-reply")].concat();
     put_checksum(&mut answer, 2, &[]);
     vec![
-        plain("udp", 4444),
+        plain("udp", ports.from),
         plain("udp-from-53", 53),
         segment("tcp-ack", 0x10),
         segment("tcp-fin-syn", 0x03),
@@ -137,10 +144,10 @@ fn ipv6(next: u8, from: Ipv6Addr, to: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
     [&[0x60, 0, 0, 0][..], &length, &[next, 64], &from.octets(), &to.octets(), payload].concat()
 }
 
-fn tricks_v6(from: Ipv6Addr, to: Ipv6Addr, port: u16) -> Vec<Trick> {
+fn tricks_v6(from: Ipv6Addr, to: Ipv6Addr, ports: Ports) -> Vec<Trick> {
     let pseudo = [&from.octets()[..], &to.octets()].concat();
     let datagram = |name: &str| {
-        let mut datagram = udp(4444, port, &words(name));
+        let mut datagram = udp(ports, &words(name));
         let length = (datagram.len() as u32).to_be_bytes();
         put_checksum(&mut datagram, 6, &[&pseudo[..], &length, &[0, 0, 0, 17]].concat());
         datagram
@@ -154,7 +161,7 @@ fn tricks_v6(from: Ipv6Addr, to: Ipv6Addr, port: u16) -> Vec<Trick> {
     let mut echo = [&[129, 0, 0, 0, 0, 7, 0, 1][..], &words("echo-reply")].concat();
     let length = (echo.len() as u32).to_be_bytes();
     put_checksum(&mut echo, 2, &[&pseudo[..], &length, &[0, 0, 0, 58]].concat());
-    let segment = tcp(&pseudo, port, 0x10, &words("tcp-ack"));
+    let segment = tcp(&pseudo, ports, 0x10, &words("tcp-ack"));
     vec![
         behind("udp", 17, &[]),
         behind("hop-by-hop", 0, &padding(17)),
