@@ -99,7 +99,7 @@ fn a_closed_direction_is_a_group_with_a_drop() {
     let all = policies(&zone);
     assert_eq!(texts(&all, "Port_Group", "name").len(), 2, "the drop's and the policy's own");
     let acls: Vec<&Planned> = all.iter().filter(|row| row.meta.name == "ACL").collect();
-    assert_eq!(acls.len(), 2, "{acls:?}");
+    assert_eq!(acls.len(), 3, "the drop, neighbours, and the pod itself by a service: {acls:?}");
     assert!(acls.iter().all(|acl| acl.path.starts_with("policy:deny:default:x:Ingress:")), "{acls:?}");
     assert_eq!((groups_of(&zone, "x/a"), groups_of(&zone, "x/b")), (2, 2));
     let port = rows(&northbound(&zone), "network:default:pod:x:a:");
