@@ -14,8 +14,8 @@ step = @printf '\n== %s\n' '$(1)' >&2;
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-11s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## bring the compiler, OVN and Kubernetes (scripts/setup --help)
-	$(call step,set-up) scripts/setup rust ovn kube
+setup: ## bring the compiler, OVN, FRR and Kubernetes (scripts/setup --help)
+	$(call step,set-up) scripts/setup rust ovn frr kube
 
 demo: programs ## a cluster of three nodes on this machine, three islands, a road between two, and who reaches whom
 	$(call step,demo) scripts/demo
@@ -24,18 +24,17 @@ programs: ## everything that a sandbox needs, and Causeway itself
 	$(call step,set-up) scripts/setup rust ovn kube
 	$(call step,programs) cargo build $(quiet) --package causeway --package causeway-cni
 
+# What is built once needs no traces for the next build, and a full disk stops everything.
+test: export CARGO_INCREMENTAL = 0
 test: setup lint doc ## everything that must hold before a change goes in, whole clusters included
 	$(call step,set-up) scripts/setup e2e judges
 	$(call step,tests) cargo test $(quiet) --workspace
-	$(call step,end to end) $(clusters) --test 'e2e_*' -- --test-threads=1
+	$(call step,end to end) cargo xtask clusters
 
 e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (an hour)
 	$(call step,set-up) scripts/setup e2e judges
 	$(call step,programs) cargo test $(quiet) --workspace --no-run
-	$(call step,end to end) $(clusters) --test 'e2e_*' --test 'slow_*' -- --test-threads=1
-
-# The same packages as for all other tests, so that nothing is built twice.
-clusters = cargo test $(quiet) --workspace --features causeway-tests/e2e
+	$(call step,end to end) cargo xtask clusters --lanes 1 e2e_ slow_
 
 conformance: programs ## tests that others wrote against a sandbox; JUDGE=e2e, netpol, cyclonus, cnp, anp; NETWORK=default, one, three; FOCUS=<some of them>
 	$(call step,set-up) scripts/setup $(if $(filter cyclonus cnp anp,$(JUDGE)),judges,e2e)

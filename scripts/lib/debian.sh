@@ -124,13 +124,14 @@ take() {
     libraries=$(dirname "$(find "$root/usr/lib" -name libc.so.6)")
     cp -L "$(find "$root"/usr/lib* -name 'ld-linux*.so*' | head -n1)" "$prefix/lib/ld.so"
     for name; do
-        file=$(find "$root"/usr/{bin,sbin,lib/openvswitch-switch} -name "$name" 2>/dev/null | head -n1) || true
+        file=$(find "$root"/usr/{bin,sbin,lib/openvswitch-switch,lib/frr} -name "$name" 2>/dev/null | head -n1) || true
         [ -n "$file" ] || die "Debian's packages have no $name" "This script needs to learn where it went."
         if [ "$(head -c4 "$file" | tail -c3)" != ELF ]; then
             cp -L "$file" "$prefix/bin/$name"
             continue
         fi
-        "$prefix/lib/ld.so" --library-path "$libraries" --list "$file" |
+        # FRR keeps its own libraries in a folder of their own.
+        "$prefix/lib/ld.so" --library-path "$libraries:$libraries/frr" --list "$file" |
             awk -v folder="$libraries/" 'index($3, folder) == 1 {print $3}' | xargs cp -Lt "$prefix/lib"
         cp -L "$file" "$prefix/libexec/$name"
         wrapper "$name" "$environment" >"$prefix/bin/$name"

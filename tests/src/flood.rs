@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
+use crate::packet::{ipv4, put_checksum};
 use causeway_host::in_namespace;
 use nix::sys::socket::sockopt::BindToDevice;
 use nix::sys::socket::{
@@ -99,25 +100,6 @@ impl Flood {
 fn solicited(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from_be_bytes([b, c]))
-}
-
-fn ipv4(protocol: u8, ttl: u8, from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
-    let length = (20 + payload.len()) as u16;
-    let start = [&[0x45, 0][..], &length.to_be_bytes(), &[0, 0, 0x40, 0, ttl, protocol, 0, 0]].concat();
-    let mut header = [&start[..], &from.octets(), &to.octets()].concat();
-    put_checksum(&mut header, 10, &[]);
-    [&header[..], payload].concat()
-}
-
-fn put_checksum(bytes: &mut [u8], at: usize, pseudo: &[u8]) {
-    let words = |bytes: &[u8]| -> u32 {
-        bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
-    };
-    let mut sum = words(pseudo) + words(bytes);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    bytes[at..at + 2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
 /// A flood that goes on until this value goes.

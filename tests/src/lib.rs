@@ -3,9 +3,11 @@
 pub mod ask;
 pub mod dial;
 mod flood;
+pub mod forged;
 mod inventory;
 pub mod judge;
 pub mod outside;
+mod packet;
 mod roads;
 pub mod stream;
 pub mod talk;

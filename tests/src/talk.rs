@@ -4,8 +4,10 @@
 use causeway_host::in_namespace;
 use causeway_sandbox::harness::Sandbox;
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, setsockopt, socket, sockopt,
+    AddressFamily, SockFlag, SockType, SockaddrIn, SockaddrStorage, bind, connect, setsockopt, socket,
+    sockopt,
 };
+use nix::sys::time::TimeVal;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -116,6 +118,23 @@ fn from(port: u16, server: SocketAddrV4) -> nix::Result<TcpStream> {
     let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE)).map_err(|_| nix::Error::EINVAL)?;
     Ok(stream)
+}
+
+/// Whether a server answers whoever dials from this port.
+///
+/// # Panics
+/// When the port is taken.
+pub fn answers(namespace: &Path, port: u16, server: SocketAddr) -> bool {
+    let dialled = in_namespace(namespace, || {
+        let family = if server.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+        let own: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        setsockopt(&socket, sockopt::ReuseAddr, &true).unwrap();
+        setsockopt(&socket, sockopt::SendTimeout, &TimeVal::new(2, 0)).unwrap();
+        bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(own, port))).unwrap();
+        Ok(connect(socket.as_raw_fd(), &SockaddrStorage::from(server)).is_ok())
+    });
+    dialled.unwrap()
 }
 
 /// A server that reads whatever comes, and says of each connection how many bytes it brought and in how many seconds.

@@ -3,6 +3,11 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "e2e_policies/attackers.rs"]
+mod attackers;
+#[path = "e2e_policies/services.rs"]
+mod services;
+
 use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
 use causeway_tests::dial::Dialler;
 use causeway_tests::{

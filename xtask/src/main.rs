@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout)]
 
 mod bench;
+mod clusters;
 mod codegen;
 mod layers;
 mod supply;
@@ -25,6 +26,15 @@ enum Task {
         #[arg(long, default_value = "10x10,50x50,100x100,250x250")]
         sizes: String,
     },
+    /// Run the tests of whole clusters
+    Clusters {
+        /// Beginnings of their programs' names
+        #[arg(default_value = "e2e_")]
+        names: Vec<String>,
+        /// How many clusters at a time
+        #[arg(long, default_value_t = 2)]
+        lanes: usize,
+    },
     /// Generate the typed rows of crates/ovn from the OVSDB schemas that `scripts/setup` brought
     Codegen,
 }
@@ -37,6 +47,7 @@ fn main() -> anyhow::Result<()> {
             codegen::check()
         }
         Task::Bench { sizes } => bench::run(&sizes),
+        Task::Clusters { names, lanes } => clusters::run(&names, lanes),
         Task::Codegen => codegen::write(),
     }
 }

@@ -3,8 +3,8 @@
 use causeway_alloc::Reuse;
 use causeway_api::policy::{PolicyId, PolicyKind};
 use causeway_record::{
-    ClusterPolicy, Connect, Cudn, EndpointSlice, Event, EventNote, Nad, Namespace, Node, ObjectKey, Outcome,
-    Part, Pod, Request, Target, Udn, ZoneReport,
+    ClusterPolicy, Connect, Cudn, EndpointSlice, Event, EventNote, Nad, Namespace, NetworkPolicy, Node,
+    ObjectKey, Outcome, Part, Pod, Request, Target, Udn, ZoneReport,
 };
 use causeway_types::{ConnectName, NamespaceName, NodeName, ObjectName};
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ pub enum Input {
     ClusterNetworkConnect(Event<Connect, ConnectName>),
     ZoneReport(Event<ZoneReport, NodeName>),
     EndpointSlice(Event<EndpointSlice, ObjectKey>),
+    NetworkPolicy(Event<NetworkPolicy, ObjectKey>),
     /// A cluster-scoped policy of a kind.
     Policy(PolicyKind, Event<ClusterPolicy, PolicyId>),
     /// Freed numbers, as they were recorded.

@@ -161,6 +161,7 @@ impl Manager {
                 self.listen_to_endpoint_slices(&event);
                 self.take(mirrors::KIND, event, Self::endpoint_slice_applied, Self::endpoint_slice_deleted);
             }
+            Input::NetworkPolicy(event) => self.network_policy_event(event),
             Input::Policy(kind, event) => self.policy_event(kind, event),
             Input::FreedNumbers(recorded) => {
                 self.freed.remember(*recorded);

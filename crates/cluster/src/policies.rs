@@ -1,7 +1,8 @@
-//! Cluster-scoped network policies: what their authors are told.
+//! Network policies: what their authors are told.
 //!
 //! Zones carry policies out; here is only said whether one can be carried out as it is written, and what its author may not have
-//! meant. Owns the conditions. Never changes what a policy means.
+//! meant. Owns the conditions of cluster-scoped policies; NetworkPolicies have no status, and get events. Never changes what a policy
+//! means.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,8 @@ use causeway_api::conditions::{ACCEPTED, Finding, READY, merge};
 use causeway_api::crd::policy::PolicyStatus;
 use causeway_api::policy::{self, Order, PolicyId, PolicyKind};
 use causeway_record::{
-    Action, Cause, ClusterPolicy, Event, Kind, Namespace, Part, Priority, Regarding, Target,
+    Action, Cause, ClusterPolicy, Event, EventNote, Kind, Namespace, NetworkPolicy, ObjectKey, Part,
+    Priority, Regarding, Target,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -22,6 +24,8 @@ use crate::zone_reports::{FAILED, PENDING, SUCCEEDED};
 
 /// The shortest time between two statuses of one policy.
 const PAUSE_MS: i64 = 1_000;
+/// In a word: it is carried out, but not as it is written.
+const RULE_FAILS_CLOSED: &str = "RuleFailsClosed";
 /// What names of namespaces begin with that the cluster itself needs.
 const SYSTEM: [&str; 2] = ["kube-", "openshift-"];
 
@@ -33,6 +37,8 @@ pub(crate) struct Policies {
     by_order: BTreeMap<Order, BTreeSet<PolicyId>>,
     /// Those whose status waits for its second to pass.
     late: BTreeSet<PolicyId>,
+    /// What tenants were told of their own: of those alone that cannot be carried out as they are written.
+    told_tenants: BTreeMap<ObjectKey, EventNote>,
 }
 
 #[derive(Debug)]
@@ -106,6 +112,23 @@ impl Manager {
             // Without the kind there are no objects of it.
             Event::Unsynced(broken) if broken.cause == Cause::NotInstalled => {
                 self.policies.of_kind(kind).iter().for_each(|id| self.policy_deleted(id));
+            }
+            Event::Synced | Event::Unsynced(_) => {}
+        }
+    }
+
+    /// A tenant's policy with parts that nobody here can read: they fail closed, and he is told once.
+    pub(crate) fn network_policy_event(&mut self, event: Event<NetworkPolicy, ObjectKey>) {
+        match event {
+            Event::Applied(policy) if !policy.unreadable.is_empty() => {
+                let note = fails_closed(&policy);
+                let told = self.policies.told_tenants.insert(policy.key, note.clone());
+                if told.as_ref() != Some(&note) {
+                    self.writes.say(note);
+                }
+            }
+            Event::Applied(NetworkPolicy { key, .. }) | Event::Deleted(key) => {
+                self.policies.told_tenants.remove(&key);
             }
             Event::Synced | Event::Unsynced(_) => {}
         }
@@ -211,7 +234,7 @@ impl Manager {
         };
         if !meant.remarks.is_empty() {
             let message = format!("Rules fail closed: {}", listed(&meant.remarks, "; "));
-            return finding(ACCEPTED, false, "RuleFailsClosed", message);
+            return finding(ACCEPTED, false, RULE_FAILS_CLOSED, message);
         }
         let mut words = vec!["The policy is carried out as it is written".to_owned()];
         words.extend(self.system_words(meant));
@@ -282,6 +305,18 @@ fn kind_of(kind: PolicyKind) -> Kind {
 
 fn target(id: &PolicyId) -> Target {
     Target { kind: kind_of(id.kind), namespace: None, name: id.name.clone() }
+}
+
+fn fails_closed(policy: &NetworkPolicy) -> EventNote {
+    let regarding = Regarding {
+        api_version: "networking.k8s.io/v1".into(),
+        kind: "NetworkPolicy".into(),
+        namespace: Some(policy.key.namespace.to_string()),
+        name: policy.key.name.to_string(),
+        uid: policy.uid.clone(),
+    };
+    let message = format!("Parts of the policy allow nobody: {}", listed(&policy.unreadable, "; "));
+    EventNote { regarding, warning: true, reason: RULE_FAILS_CLOSED.into(), message }
 }
 
 fn regarding(policy: &ClusterPolicy) -> Regarding {

@@ -1,5 +1,5 @@
 //! What is on a node: links, addresses, routes, rules, neighbours, namespaces and settings of the kernel, tables of
-//! nftables, flows of bridges.
+//! nftables, flows of bridges, sections of FRR.
 //!
 //! Everything that is planned has one shape: items by key, read back, compared, applied, ours by a mark. [`Output`] is
 //! a place that has such items, [`diff()`] compares, [`bring`] drives. [`Host`] is what a node's tasks ask; [`Kernel`]
@@ -15,6 +15,7 @@ mod events;
 mod fake;
 mod filter;
 mod flows;
+mod frr;
 mod host;
 mod kernel;
 mod memory;
@@ -36,6 +37,7 @@ pub use error::{Error, Result};
 pub use events::follow_kernel;
 pub use fake::{FakeHost, FakePod};
 pub use flows::Flows;
+pub use frr::Frr;
 pub use host::{Host, LinkState, PodInterface, Route};
 pub use kernel::Kernel;
 pub use namespace::{delete_namespace, in_namespace, named_namespace, new_namespace};

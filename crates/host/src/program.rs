@@ -19,6 +19,18 @@ pub(crate) fn run<S: AsRef<OsStr>>(program: &Path, words: &[S], input: &str) -> 
     Err(Error::Program { program: program.display().to_string(), said })
 }
 
+/// The same for a program that reads nothing and may end well although it has something to complain about: all that it says.
+pub(crate) fn run_and_hear<S: AsRef<OsStr>>(program: &Path, words: &[S]) -> Result<String> {
+    let missing = |source| Error::NoProgram { program: program.to_owned(), source };
+    let out = feed(program, words, "").map_err(missing)?;
+    let said = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    if out.status.success() {
+        return Ok(said);
+    }
+    let said = if said.trim().is_empty() { out.status.to_string() } else { said.trim().to_owned() };
+    Err(Error::Program { program: program.display().to_string(), said })
+}
+
 fn feed<S: AsRef<OsStr>>(program: &Path, words: &[S], input: &str) -> io::Result<Output> {
     let mut child = Command::new(program)
         .args(words)

@@ -1,11 +1,12 @@
-//! The part of a plan that programs write: tables of nftables, and flows of bridges.
+//! The part of a plan that programs write: tables of nftables, flows of bridges, sections of FRR.
 
 use crate::drive::bring;
 use crate::error::Error;
 use crate::flows::Flows;
+use crate::frr::Frr;
 use crate::nft::Nft;
 use crate::output::{Applied, Problem};
-use causeway_types::host::{HostPlan, Key, Planned};
+use causeway_types::host::{HostPlan, Key};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,13 @@ use std::path::{Path, PathBuf};
 /// How sockets of bridges are called.
 const SOCKET: &str = "mgmt";
 
-/// `nft`, and `ovs-ofctl` for each bridge.
+/// `nft`, `ovs-ofctl` for each bridge, and `vtysh`.
 #[derive(Debug)]
 pub struct Programs {
     nft: Nft,
+    frr: Frr,
+    /// Whether FRR is known to have nothing of ours.
+    frr_is_clean: bool,
     ofctl: PathBuf,
     /// Where the switch has its sockets.
     folder: Option<PathBuf>,
@@ -30,6 +34,8 @@ impl Programs {
     pub fn new(folder: Option<PathBuf>, crowded: &str) -> Programs {
         Programs {
             nft: Nft::new("nft", Nft::NODE),
+            frr: Frr::new("vtysh", Frr::NODE),
+            frr_is_clean: false,
             ofctl: "ovs-ofctl".into(),
             folder,
             crowded: crowded.to_owned(),
@@ -40,6 +46,7 @@ impl Programs {
     /// The same with programs from another place.
     pub fn from_folder(mut self, folder: &Path) -> Programs {
         self.nft = Nft::new(folder.join("nft"), Nft::NODE);
+        self.frr = Frr::new(folder.join("vtysh"), Frr::NODE);
         self.ofctl = folder.join("ovs-ofctl");
         self
     }
@@ -58,9 +65,32 @@ impl Programs {
             let gone = |problem: &Problem| !planned && problem.key.is_none();
             all.problems.extend(applied.problems.into_iter().filter(|problem| !gone(problem)));
         }
-        let sections = plan.items().iter().filter(|(key, _)| matches!(key, Key::Section(_)));
-        all.problems.extend(sections.map(|(key, planned)| unsupported(key, planned)));
+        let applied = self.apply_sections(plan);
+        all.writes += applied.writes;
+        all.problems.extend(applied.problems);
         all
+    }
+
+    /// Daemons of FRR with their sockets elsewhere than usual.
+    #[must_use]
+    pub fn with_frr_at(mut self, folder: &Path) -> Programs {
+        self.frr = self.frr.at(folder);
+        self
+    }
+
+    /// FRR is asked while sections are planned, and then until it has none of ours. On most nodes nobody ever plans one.
+    fn apply_sections(&mut self, plan: &HostPlan) -> Applied {
+        let planned = plan.items().keys().any(|key| matches!(key, Key::Section(_)));
+        if !planned && (self.frr_is_clean || !self.frr.is_there()) {
+            return Applied::default();
+        }
+        let mut applied = bring(&mut self.frr, plan);
+        let held = plan.hold_all().is_some() || !plan.holds().is_empty();
+        self.frr_is_clean = !planned && !held && applied.problems.is_empty();
+        if !planned {
+            applied.problems.retain(|problem| problem.key.is_some());
+        }
+        applied
     }
 
     /// Whether flows of ours came or went by somebody else's hand: a switch that was started again has none.
@@ -106,8 +136,4 @@ fn planned(plan: &HostPlan) -> BTreeSet<&String> {
         }
     }
     bridges
-}
-
-fn unsupported(key: &Key, planned: &Planned) -> Problem {
-    Problem { key: Some(key.clone()), owner: Some(planned.owner.clone()), error: Error::Unsupported }
 }

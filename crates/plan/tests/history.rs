@@ -532,3 +532,39 @@ proptest! {
         })?;
     }
 }
+
+/// Two networks with objects of one name: when the one that has them goes, the other gets them. What is held meanwhile has not failed.
+#[test]
+fn a_twin_gets_the_names_that_become_free() {
+    run(async {
+        let numbered = |id: u32, namespace: &str, number: Option<&str>| {
+            let mut nad = network(id, namespace, false);
+            nad.annotate("k8s.ovn.org/network-id", number);
+            Event::Nad(nad)
+        };
+        let mut databases = Databases::start();
+        let mut world = World::new(Render::All);
+        let twin = |namespace| network(2, namespace, false).key;
+        let events = [
+            Event::Node(node("n4", 5)),
+            Event::Node(node("n1", 2)),
+            numbered(2, "ns2", None),
+            numbered(2, "ns1", Some("7")),
+            numbered(1, "ns1", Some("7")),
+            Event::NoNad(twin("ns1")),
+            // From now on the two nodes claim one id: n4's part of every network is held.
+            Event::Node(node("n1", 5)),
+        ];
+        for event in &events {
+            let dirty = world.happen(event);
+            databases.apply(&world.zone, dirty).await;
+        }
+        let engine = databases.north_writer.engine();
+        let failed: Vec<&str> = engine.failures().keys().map(|slice| slice.as_str()).collect();
+        assert_eq!(failed, ["network:cluster_udn_a-b:core:"], "{:?}", engine.failures());
+        world.happen(&Event::NoNad(twin("ns2")));
+        world.happen(&Event::Node(node("n1", 2)));
+        databases.apply(&world.zone, Dirty::everything()).await;
+        databases.assert_as_planned(&world.zone);
+    });
+}

@@ -99,7 +99,7 @@ fn a_closed_direction_is_a_group_with_a_drop() {
     let all = policies(&zone);
     assert_eq!(texts(&all, "Port_Group", "name").len(), 2, "the drop's and the policy's own");
     let acls: Vec<&Planned> = all.iter().filter(|row| row.meta.name == "ACL").collect();
-    assert_eq!(acls.len(), 2, "{acls:?}");
+    assert_eq!(acls.len(), 3, "the drop, neighbours, and the pod itself by a service: {acls:?}");
     assert!(acls.iter().all(|acl| acl.path.starts_with("policy:deny:default:x:Ingress:")), "{acls:?}");
     assert_eq!((groups_of(&zone, "x/a"), groups_of(&zone, "x/b")), (2, 2));
     let port = rows(&northbound(&zone), "network:default:pod:x:a:");
@@ -325,4 +325,55 @@ fn policies_of_others_cost_no_rows() {
     zone.apply_pod(&one);
     assert_eq!(groups_of(&zone, "x/c"), 2);
     assert_eq!(count(&zone, "Address_Set"), 2, "one for each family");
+}
+
+/// POL-033: twenty policies close a pod as one does, and it is closed as long as the last of them.
+#[test]
+fn the_last_of_many_policies_still_closes() {
+    let mut zone = plain_zone(Ip::V4);
+    let alone = {
+        let mut zone = plain_zone(Ip::V4);
+        zone.apply_policy(&policy("x/p00", from_namespace("y")));
+        policies(&zone)
+    };
+    let named = |n: u32| format!("x/p{n:02}");
+    (0..20).for_each(|n| drop(zone.apply_policy(&policy(&named(n), from_namespace("y")))));
+    assert_eq!(groups_of(&zone, "x/a"), 21, "one drop for all, and each policy's own");
+    (1..20).for_each(|n| drop(zone.delete_policy(&key("x", &format!("p{n:02}")))));
+    assert_eq!(policies(&zone), alone);
+    zone.delete_policy(&key("x", "p00"));
+    assert_eq!((policies(&zone), groups_of(&zone, "x/a")), (Vec::new(), 0));
+}
+
+/// POL-057: a pod that comes again under its name, with another address, leaves nothing of its first life.
+#[test]
+fn a_pod_with_an_old_name_is_a_new_one() {
+    let mut zone = plain_zone(Ip::V4);
+    zone.apply_policy(&policy("x/in", from_namespace("x")));
+    zone.delete_pod(&key("x", "a"));
+    assert_eq!(policies(&zone), [], "it was the only one that the policy is about");
+    zone.apply_pod(&on_default("x/a", "n1", 40, Ip::V4));
+    assert_eq!(members(&zone), ["10.244.0.11", "10.244.0.40"].map(String::from).into());
+    assert_eq!(groups_of(&zone, "x/a"), 2);
+}
+
+/// POL-136: one pod among a thousand policies and a set that selects everybody costs what concerns it.
+#[test]
+fn a_pod_costs_what_concerns_it() {
+    let mut zone = plain_zone(Ip::V4);
+    for n in 0..1000 {
+        let spec = json!({"podSelector": {"matchLabels": {"app": format!("app-{}", n / 3)}},
+            "ingress": [{"from": [{"namespaceSelector": {}}]}]});
+        zone.apply_policy(&policy(&format!("x/p{n}"), spec));
+    }
+    let mut here = on_default("x/c", "n1", 20, Ip::V4);
+    here.labels.insert("app".into(), "app-7".into());
+    zone.apply_pod(&here);
+    let mut again = on_default("x/d", "n1", 21, Ip::V4);
+    again.labels.insert("app".into(), "app-7".into());
+    let dirty = zone.apply_pod(&again).on(&zone).northbound;
+    assert!(dirty.iter().all(|slice| slice != "policy:"), "{dirty:?}");
+    let written: Vec<Planned> = dirty.iter().flat_map(|slice| rows(&northbound(&zone), slice)).collect();
+    assert_eq!(groups_of(&zone, "x/d"), 4, "the drop's and those of three policies");
+    assert!(written.len() <= 10, "{} rows: {dirty:?}", written.len());
 }

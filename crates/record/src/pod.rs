@@ -197,6 +197,7 @@ mod tests {
     use crate::meta::{replayed, trimmed};
     use crate::{HostPort, Protocol};
 
+    /// POL-018: a container that stays beside the others has ports as they have.
     #[test]
     fn a_pod_keeps_what_is_read() {
         let pod: Pod = trimmed(json!({

@@ -5,12 +5,14 @@
 
 mod api_server;
 mod authority;
+mod frr;
 mod ovsdb_server;
 mod programs;
 mod switch;
 
 pub use api_server::{Answer, ApiServer};
 pub use authority::{Authority, PemFiles};
+pub use frr::Frr;
 pub use ovsdb_server::{Cluster, OvsdbServer, TransactionLog, loopback};
 pub use programs::{program, schema_file};
 pub use switch::Switch;

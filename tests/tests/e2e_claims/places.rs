@@ -115,6 +115,12 @@ fn resting(freed: &Value) -> usize {
 
 impl Away {
     pub(crate) fn begin(sandbox: &'static Sandbox, node: &'static str) -> Away {
+        // It holds something for good, which keeps no number from being free again.
+        let holds = || {
+            let failures = sandbox.get(&["zonereport", node])?["spec"]["failures"].to_string();
+            Ok(failures.contains("cluster_udn_cramped").then_some(failures))
+        };
+        println!("{}", sandbox.wait_for("a network to be too small for the node", holds).unwrap());
         let address = sandbox.pod("lan/c").addresses().unwrap().remove(0);
         for unit in ["kubelet", "causeway"] {
             sandbox.signal(&format!("{node}/{unit}"), "STOP").unwrap();

@@ -1,8 +1,8 @@
-//! What authors of cluster-scoped policies are told.
+//! What authors of policies are told.
 
 use causeway_api::policy::PolicyKind;
-use causeway_cluster::Input;
-use causeway_record::{Broken, Cause, Event, Kind};
+use causeway_cluster::{Input, Output};
+use causeway_record::{Broken, Cause, Event, Kind, NetworkPolicy, Watched as _};
 use serde_json::{Value, json};
 
 use crate::world::{World, ipv4};
@@ -199,4 +199,27 @@ fn kinds_that_are_absent_are_no_trouble() {
     let outputs = world.step(Input::Policy(PolicyKind::Cluster, broken(Cause::NotInstalled)));
     world.take(outputs);
     assert_eq!(world.condition(ANP, "young", "Accepted"), FINE);
+}
+
+/// A tenant's policy has no status: what of it cannot be carried out as it is written is said in an event, once for each text.
+#[test]
+fn tenants_are_told_in_events() {
+    let mut world = world();
+    let mut said_of = |peer: Value| {
+        let object = json!({"metadata": {"namespace": "x", "name": "p", "uid": "u1"},
+            "spec": {"podSelector": {}, "ingress": [{"from": [peer]}]}});
+        let object = serde_json::from_value(object).unwrap();
+        let key = NetworkPolicy::key(&object).unwrap();
+        world.step(Input::NetworkPolicy(Event::Applied(NetworkPolicy::trim(object, key))))
+    };
+    assert_eq!(said_of(json!({"podSelector": {}})), []);
+    let bad = json!({"ipBlock": {"cidr": "10.0.0.0/33"}});
+    let said = said_of(bad.clone());
+    let [Output::Event(note)] = said.as_slice() else { panic!("no event, but {said:?}") };
+    assert_eq!((note.reason.as_str(), note.regarding.kind.as_str()), ("RuleFailsClosed", "NetworkPolicy"));
+    let text = "Parts of the policy allow nobody: [\"10.0.0.0/33\" is no subnet: the peer is nobody]";
+    assert_eq!(note.message, text);
+    assert_eq!(said_of(bad.clone()), [], "once");
+    assert_eq!(said_of(json!({"podSelector": {}})), []);
+    assert_eq!(said_of(bad).len(), 1, "again, when it is there again");
 }

@@ -14,6 +14,7 @@ use causeway_runtime::Tasks;
 use causeway_types::{NetworkName, Tracked};
 use causeway_zone::{Changes, Zone};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -28,6 +29,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 const SLOWNESS: u32 = 10;
 /// A memory that could not be read is read again after so long.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// From a hundredth of a second to what nobody would call at once.
+const BUCKETS: [f64; 9] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
 /// What was found in the memory, by logical port.
 type Found = Result<Vec<(String, Tracked)>, String>;
@@ -66,8 +70,8 @@ impl Concerned {
 #[derive(Debug)]
 enum Stage {
     Rest,
-    /// Waits until a later count than this one is installed.
-    Counted(Option<i64>),
+    /// Waits until a later count than this one is installed, for what came first at that time.
+    Counted(Option<i64>, Instant),
     /// Waits for what the memory has of these ports.
     Looking {
         ports: BTreeMap<String, ObjectKey>,
@@ -81,9 +85,12 @@ pub(super) struct Endings {
     answers: mpsc::Receiver<Found>,
     found: Option<Found>,
     concerned: Concerned,
+    /// When the first of those came who wait to be counted.
+    since: Option<Instant>,
     stage: Stage,
     not_before: Instant,
     ended: Counter,
+    latency: Histogram,
 }
 
 impl Endings {
@@ -102,14 +109,21 @@ impl Endings {
         let ended = Counter::default();
         let what = "Connections that were ended because they are not allowed any more";
         registry.register("causeway_connections_ended", what, ended.clone());
-        let (concerned, not_before) = (Concerned::default(), Instant::now());
-        Self { asks, answers, found: None, concerned, stage: Stage::Rest, not_before, ended }
+        let latency = Histogram::new(BUCKETS);
+        let what =
+            "From an event that changes who may talk to whom until ovn-controller has installed what follows";
+        registry.register("causeway_zone_policy_latency_seconds", what, latency.clone());
+        let (concerned, not_before, stage) = (Concerned::default(), Instant::now(), Stage::Rest);
+        Self { asks, answers, found: None, concerned, since: None, stage, not_before, ended, latency }
     }
 
     /// Something may be allowed no more.
     pub(super) fn narrowed(&mut self, changes: &Changes) {
         if !self.asks.is_closed() {
             self.concerned.add(changes);
+            if !self.concerned.is_empty() {
+                self.since.get_or_insert_with(Instant::now);
+            }
         }
     }
 
@@ -130,8 +144,11 @@ impl Endings {
     pub(super) fn turn(&mut self, zone: &Zone, settled: bool, signs: &Signs) -> bool {
         match &self.stage {
             Stage::Rest => return self.begin(zone, settled, signs),
-            Stage::Counted(before) if signs.have_installed_since(*before) => self.look(zone),
-            Stage::Counted(_) => {}
+            Stage::Counted(before, since) if signs.have_installed_since(*before) => {
+                self.latency.observe(since.elapsed().as_secs_f64());
+                self.look(zone);
+            }
+            Stage::Counted(..) => {}
             Stage::Looking { .. } => self.judge(zone),
         }
         false
@@ -143,11 +160,12 @@ impl Endings {
         if !due || signs.asked.is_none() {
             return false;
         }
+        let since = self.since.take().unwrap_or_else(Instant::now);
         if self.concerned.ports(zone).is_empty() {
             self.concerned = Concerned::default();
             return false;
         }
-        self.stage = Stage::Counted(signs.asked);
+        self.stage = Stage::Counted(signs.asked, since);
         true
     }
 

@@ -208,11 +208,14 @@ impl Engine {
         let planned = match planner.plan(slice) {
             Plan::Rows(rows) => rows,
             Plan::Absent => Vec::new(),
+            // Nothing is to be written there now, so an attempt that failed before says nothing any more.
             Plan::Hold(reason) => {
+                self.failed.remove(slice);
                 self.held.insert(slice.clone(), reason);
                 return None;
             }
             Plan::Keep => {
+                self.failed.remove(slice);
                 self.held.remove(slice);
                 return None;
             }

@@ -44,7 +44,7 @@ pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     ];
     rows.extend(scope.port_groups());
     rows.extend(scope.limits());
-    rows.extend(scope.tracking()?);
+    rows.push(scope.tracking());
     rows.extend(switch_ports(scope));
     rows.extend(gateway_link(scope)?);
     rows.extend(routes(scope)?);

@@ -110,31 +110,21 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// ACLs that every switch of pods has from its creation on. With them it tracks connections, so isolating a pod later breaks none
-    /// that it has begun. The pod's own node gets in whatever policies say, and so does a pod to itself by way of a service.
-    pub(crate) fn tracking(&self) -> Result<Vec<Planned>> {
-        let node = self.net.legs.iter().map(|leg| leg.management.addr());
-        let itself =
+    /// The ACL that every switch of pods has from its creation on. With it the switch tracks connections, so isolating a pod later
+    /// breaks none that it has begun. The pod's own node gets in whatever policies say.
+    pub(crate) fn tracking(&self) -> Planned {
+        let node = self.net.legs.iter().map(|leg| policy::from(leg.management.addr()));
+        let matches = node.collect::<Vec<_>>().join(" || ");
+        let row = policy::acl(Direction::Ingress, (2, 1001), "allow-related", matches);
+        Planned::new(core(self.name(), &["acl", "own-node"]), nb::Acl { external_ids: ids(self.net), ..row })
+            .within::<nb::LogicalSwitch>(&switch(self.name()), "acls")
+    }
+
+    /// The source with which a pod comes to itself by a service, in each family.
+    pub(crate) fn itself(&self) -> Result<Vec<IpAddr>> {
+        let sources =
             self.net.legs.iter().map(|leg| masquerade_address(&leg.masquerade, MasqueradeRole::Hairpin));
-        let itself =
-            itself.collect::<std::result::Result<Vec<IpAddr>, _>>().map_err(|error| self.fault(error))?;
-        let from = |addresses: &[IpAddr]| {
-            let one = |address: &IpAddr| match address {
-                IpAddr::V4(v4) => format!("ip4.src == {v4}"),
-                IpAddr::V6(v6) => format!("ip6.src == {v6}"),
-            };
-            addresses.iter().map(one).collect::<Vec<_>>().join(" || ")
-        };
-        let acl = |word: &str, direction: Direction, matches: String| {
-            let row = policy::acl(direction, (2, 1001), "allow-related", matches);
-            Planned::new(core(self.name(), &["acl", word]), nb::Acl { external_ids: ids(self.net), ..row })
-                .within::<nb::LogicalSwitch>(&switch(self.name()), "acls")
-        };
-        Ok(vec![
-            acl("own-node", Direction::Ingress, from(&node.collect::<Vec<_>>())),
-            acl("itself-in", Direction::Ingress, from(&itself)),
-            acl("itself-out", Direction::Egress, from(&itself)),
-        ])
+        sources.map(|source| source.map_err(|error| self.fault(error))).collect()
     }
 
     /// What limits the packets that this network's switches and routers hand to ovn-controller.

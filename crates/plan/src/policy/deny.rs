@@ -1,12 +1,13 @@
-//! What closes pods to what nobody allows: a group of ports for each namespace, network and direction, with a drop on it.
+//! What closes pods to what nobody allows: a group of ports for each namespace, network and direction, with a drop on it. A pod that
+//! comes to itself by a service gets in all the same.
 
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned, Str};
 use causeway_types::{NamespaceName, NetworkName};
 use causeway_zone::{Change, Direction, Subject, Zone};
 
-use super::{acl, logged, name_of, owner};
-use crate::network::{Scope, is_rendered, of_network};
+use super::{acl, from, logged, matches, name_of, owner};
+use crate::network::{Result, Scope, is_rendered, of_network};
 use crate::room::{Kind, SliceKey as _, Slices};
 use crate::row::with;
 
@@ -17,7 +18,7 @@ crate::slice_key! {
 }
 
 const DROP: (i64, i64) = (2, 1000);
-const NEIGHBOURS: (i64, i64) = (2, 1001);
+const THROUGH: (i64, i64) = (2, 1001);
 
 impl DenyKey {
     fn group(&self) -> Str {
@@ -63,7 +64,7 @@ impl Kind<Zone> for Denials {
         if !zone.is_isolated(&key.network, &key.namespace, key.direction) {
             return Plan::Absent;
         }
-        of_network(zone, &key.network, |scope| Ok(rows(zone, scope, key)))
+        of_network(zone, &key.network, |scope| rows(zone, scope, key))
     }
 
     fn priority(&self) -> u8 {
@@ -84,7 +85,7 @@ impl Kind<Zone> for Denials {
     }
 }
 
-fn rows(zone: &Zone, scope: &Scope<'_>, key: &DenyKey) -> Vec<Planned> {
+fn rows(zone: &Zone, scope: &Scope<'_>, key: &DenyKey) -> Result<Vec<Planned>> {
     let (group, word) = (key.group(), key.direction.as_str());
     let name = name_of::<nb::PortGroup>(&group);
     let external_ids =
@@ -98,7 +99,7 @@ fn rows(zone: &Zone, scope: &Scope<'_>, key: &DenyKey) -> Vec<Planned> {
     let severity = zone.logging(&key.namespace).deny;
     let (drop_at, drop) = acl("drop", DROP, "drop", format!("{port} == @{name}"));
     let drop = nb::Acl { log: severity.is_some(), severity: severity.map(|one| one.as_str().into()), ..drop };
-    let neighbours = acl("neighbours", NEIGHBOURS, "allow", format!("{port} == @{name} && (arp || nd)"));
+    let neighbours = acl("neighbours", THROUGH, "allow", format!("{port} == @{name} && (arp || nd)"));
     let group_row = nb::PortGroup {
         name: name.as_str().into(),
         external_ids: external_ids.clone(),
@@ -109,7 +110,12 @@ fn rows(zone: &Zone, scope: &Scope<'_>, key: &DenyKey) -> Vec<Planned> {
     let icmp = scope
         .config
         .icmp_through_policies
-        .then(|| acl("icmp", NEIGHBOURS, "allow-related", format!("{port} == @{name} && (icmp4 || icmp6)")));
-    let acls = [(drop_at, drop), neighbours].into_iter().chain(icmp).map(in_group);
-    std::iter::once(Planned::new(group.clone(), group_row)).chain(acls).collect()
+        .then(|| acl("icmp", THROUGH, "allow-related", format!("{port} == @{name} && (icmp4 || icmp6)")));
+    let itself = (key.direction == Direction::Ingress).then(|| scope.itself()).transpose()?;
+    let itself = itself.map(|sources| {
+        let sources = matches::either(sources.into_iter().map(from));
+        acl("itself", THROUGH, "allow-related", format!("{port} == @{name} && {sources}"))
+    });
+    let acls = [(drop_at, drop), neighbours].into_iter().chain(icmp).chain(itself).map(in_group);
+    Ok(std::iter::once(Planned::new(group.clone(), group_row)).chain(acls).collect())
 }

@@ -21,9 +21,10 @@ mod rules;
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Planned, TypedRow, reference};
 use causeway_record::{Logging, ObjectKey, Severity};
-use causeway_types::{NamespaceName, NetworkName};
+use causeway_types::{Family, NamespaceName, NetworkName};
 use causeway_zone::{Action, Direction, PolicyInfo, PolicyKey, Zone};
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use crate::common::ACL_METER;
 use crate::network::Scope;
@@ -104,6 +105,11 @@ pub(crate) fn acl(
         options: map(outgoing.then_some(("apply-after-lb", "true"))),
         ..Default::default()
     }
+}
+
+/// Packets that come from an address.
+pub(crate) fn from(address: IpAddr) -> String {
+    format!("{} == {address}", matches::field(Direction::Ingress, Family::of(&address)))
 }
 
 /// The same with a name and a log, as the policy's namespace or the policy itself wants it.

@@ -10,12 +10,12 @@ use causeway_ovn::{Plan, Planned, Str};
 use causeway_record::Protocol;
 use causeway_types::{Families, Family, NetworkName};
 use causeway_zone::{
-    Action, Change, Class, Direction, PolicyInfo, RuleInfo, SetSpec, Subject, Subjects, Who, Zone,
+    Action, Change, Class, Direction, Peers, PolicyInfo, RuleInfo, SetSpec, Subject, Subjects, Who, Zone,
 };
 
 use super::groups::GroupKey;
 use super::matches::{self, Condition};
-use super::{InPath, acl, logged, logging_of, name_of, networks, owner_of, peers, severity_of};
+use super::{InPath, acl, from, logged, logging_of, name_of, networks, owner_of, peers, severity_of};
 use crate::network::{Scope, of_network};
 use crate::room::{Kind, SliceKey as _, Slices};
 use crate::row::{set, with};
@@ -127,26 +127,60 @@ impl Writer<'_> {
     fn rule(&self, rule: Rule<'_>, rows: &mut Vec<Planned>) {
         if rule.rule.has_numbers() || rule.direction == Direction::Ingress {
             let Some(peers) = self.peers(rule, rows) else { return };
-            for (protocol, ports) in matches::ports(rule.rule.ports.as_ref()) {
-                rows.push(self.acl(rule, protocol, &self.groups().all(), &peers, &ports));
-            }
+            self.numbered(rule, "", &peers, rows);
             if rule.direction == Direction::Ingress {
-                self.named_here(rule, &peers, rows);
+                self.named_here(rule, "", &peers, rows);
+                if let Some(itself) = self.itself(rule) {
+                    self.numbered(rule, " itself", &itself, rows);
+                    self.named_here(rule, " itself", &itself, rows);
+                }
                 return;
             }
         }
         self.named_there(rule, rows);
     }
 
+    /// Ports by number, or all of them.
+    fn numbered(&self, rule: Rule<'_>, who: &str, peers: &Condition, rows: &mut Vec<Planned>) {
+        for (protocol, ports) in matches::ports(rule.rule.ports.as_ref()) {
+            rows.push(self.acl(rule, &format!("{protocol}{who}"), &self.groups().all(), peers, &ports));
+        }
+    }
+
     /// Ports by name at the pods that the policy is about.
-    fn named_here(&self, rule: Rule<'_>, peers: &Condition, rows: &mut Vec<Planned>) {
+    fn named_here(&self, rule: Rule<'_>, who: &str, peers: &Condition, rows: &mut Vec<Planned>) {
         for (protocol, name) in rule.rule.named() {
             for number in self.subjects.numbers(protocol, name) {
                 let group = self.groups().named(protocol, name, number);
-                let part = format!("{} {name} {number}", matches::word(protocol));
+                let part = format!("{} {name} {number}{who}", matches::word(protocol));
                 rows.push(self.acl(rule, &part, &group, peers, &matches::port(protocol, number)));
             }
         }
+    }
+
+    /// A pod that comes to itself by a service has the address for that as its source, whoever it is; it is one of the rule's peers if
+    /// its destination is. Tenants' policies never ask: there everybody reaches himself. An ACL of its own, since ovn-controller
+    /// follows a set member by member only where a match names it once.
+    fn itself(&self, rule: Rule<'_>) -> Option<Condition> {
+        let peers = rule.rule.peers.as_ref().filter(|_| self.info.key.namespace().is_none())?;
+        let mut sets = Vec::new();
+        let mut conditions = Vec::new();
+        // A network whose addresses cannot be computed has no rows at all.
+        for source in self.scope.itself().unwrap_or_default() {
+            let family = Family::of(&source);
+            let named: Vec<(Str, String)> = self.selected(peers, family).collect();
+            let texts = named.iter().map(|(_, name)| format!("${name}")).collect();
+            let Some(to) = matches::one_of(Direction::Egress, &[(family, texts)]) else { continue };
+            sets.extend(named.into_iter().map(|(path, _)| path));
+            conditions.push(format!("({} && {to})", from(source)));
+        }
+        (!conditions.is_empty()).then(|| Condition { text: matches::either(conditions), sets })
+    }
+
+    /// Sets of those whom selectors name, with their paths.
+    fn selected<'b>(&'b self, peers: &'b Peers, family: Family) -> impl Iterator<Item = (Str, String)> + 'b {
+        let spec = |who: &Who| SetSpec { who: who.clone(), port: None };
+        peers.selected.iter().map(move |who| peers::named(self.zone, &spec(who), self.class, None, family))
     }
 
     /// Ports by name at the other end: for each number those that have it.
@@ -215,13 +249,8 @@ impl Writer<'_> {
         let mut sets = Vec::new();
         let mut items = Vec::new();
         for family in self.families().iter() {
-            let spec = |who: &Who| SetSpec { who: who.clone(), port: None };
-            let named = peers
-                .selected
-                .iter()
-                .map(|who| peers::named(self.zone, &spec(who), self.class, None, family));
             let mut texts = Vec::new();
-            for (path, name) in named {
+            for (path, name) in self.selected(peers, family) {
                 sets.push(path);
                 texts.push(format!("${name}"));
             }

@@ -53,7 +53,7 @@ pub enum Item {
     Element(NftElement),
     /// A flow of a bridge.
     Flow(Flow),
-    /// A section of FRR's configuration. A value only: nobody writes it yet.
+    /// A section of FRR's configuration.
     Section(FrrSection),
 }
 
@@ -273,7 +273,8 @@ impl NftTable {
 pub struct FrrSection {
     /// Its first line, such as `router bgp 64512 vrf blue`.
     pub first: String,
-    /// The lines below.
+    /// The lines below, in the words in which FRR shows them: a default that it does not show does not stay. A line that stands under
+    /// another one has a wider margin.
     pub lines: String,
 }
 

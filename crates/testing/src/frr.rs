@@ -1,0 +1,95 @@
+//! A real FRR.
+
+use crate::programs::program;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const DAEMONS: [&str; 3] = ["mgmtd", "zebra", "bgpd"];
+/// Daemons ask for a group that only FRR's package makes. They get one in a mount namespace of their own.
+const WITH_GROUP: &str = r#"mount --bind "$0" /etc/group && exec "$@""#;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// mgmtd, zebra and bgpd in the namespace of the calling thread, without any configuration.
+pub struct Frr {
+    folder: TempDir,
+    daemons: BTreeMap<&'static str, Child>,
+}
+
+impl Frr {
+    /// Starts one.
+    pub fn start() -> Frr {
+        let folder = TempDir::with_prefix("causeway-frr-").expect("a folder can be made");
+        let group = fs::read_to_string("/etc/group").unwrap_or_default();
+        fs::write(folder.path().join("group"), format!("{group}\nfrrvty:x:6081:root\n"))
+            .expect("a file can be written");
+        fs::write(folder.path().join("vtysh.conf"), "username root nopassword\n")
+            .expect("a file can be written");
+        let mut frr = Frr { folder, daemons: BTreeMap::new() };
+        DAEMONS.into_iter().for_each(|name| frr.start_daemon(name));
+        frr
+    }
+
+    /// Where its sockets are, and the configuration of `vtysh`.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts a daemon that was stopped, and waits until it answers.
+    pub fn start_daemon(&mut self, name: &'static str) {
+        let folder = self.folder.path();
+        let log = fs::File::create(folder.join(format!("{name}.log"))).expect("a file can be written");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", WITH_GROUP]).arg(folder.join("group")).arg(program(name));
+        command.args(["-u", "root", "-g", "root", "--vty_socket"]).arg(folder);
+        command.arg("-i").arg(folder.join(format!("{name}.pid")));
+        command.arg("-z").arg(folder.join("zserv.api"));
+        if name == "bgpd" {
+            // It listens to nobody.
+            command.args(["-p", "0"]);
+        }
+        let errors = log.try_clone().expect("a file has two handles");
+        let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
+        self.daemons.insert(name, child.expect("unshare is there"));
+        let begin = Instant::now();
+        while !self.vtysh(&["-c", "show daemons"]).split_whitespace().any(|word| word == name) {
+            let log = fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
+            assert!(begin.elapsed() < PATIENCE, "{name} does not answer: {log}");
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Ends a daemon without a goodbye.
+    pub fn kill_daemon(&mut self, name: &'static str) {
+        if let Some(mut daemon) = self.daemons.remove(name) {
+            let _gone = daemon.kill();
+            let _ended = daemon.wait();
+        }
+    }
+
+    /// What `vtysh` prints.
+    pub fn vtysh(&self, words: &[&str]) -> String {
+        let folder = self.folder.path();
+        let mut command = Command::new(program("vtysh"));
+        command.arg("--vty_socket").arg(folder).arg("--config_dir").arg(folder).args(words);
+        let out = command.stdin(Stdio::null()).output().expect("vtysh runs");
+        format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
+    }
+
+    /// The running configuration from the first section on that somebody has written.
+    pub fn running(&self) -> String {
+        let all = self.vtysh(&["-c", "show running-config"]);
+        let written = all.split_once("username root nopassword\n!\n").map_or("", |(_, written)| written);
+        written.trim_end_matches("end\n").to_owned()
+    }
+}
+
+impl Drop for Frr {
+    fn drop(&mut self) {
+        DAEMONS.into_iter().rev().for_each(|name| self.kill_daemon(name));
+    }
+}
