@@ -218,7 +218,7 @@ fn our_examples_reach_their_end() {
 fn our_examples_with_pods_work() {
     let sandbox = shared();
     let examples = examples();
-    for (name, roads) in [("networks", false), ("islands", true), ("connect", true)] {
+    for (name, roads) in [("networks", false), ("islands", true), ("connect", true), ("stories", true)] {
         let folder = examples.join(name);
         let folder = folder.to_str().unwrap();
         // A namespace takes no pods before its service account is there.

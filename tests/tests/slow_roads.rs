@@ -81,7 +81,7 @@ fn sources_are_kept(sandbox: &Sandbox) {
     for (from, to) in [("blue/a", "red/b"), ("yellow/c", "green/a"), ("rose/c", "lime/b")] {
         let own = sandbox.pod(from).addresses().unwrap();
         for address in sandbox.pod(to).addresses().unwrap() {
-            let url = causeway_tests::ask::url(&address, 8080, "clientip");
+            let url = causeway_tests::ask::url(&address, 8080, "/clientip");
             let seen = sandbox.pod(from).exec(&["curl", "-s", "--max-time", "5", &url]).unwrap();
             assert!(own.iter().any(|own| seen.contains(own.as_str())), "{from}: {seen} is none of {own:?}");
         }

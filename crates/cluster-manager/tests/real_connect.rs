@@ -178,3 +178,68 @@ async fn the_definition_of_connections_comes_later() {
     });
     manager.stop().await;
 }
+
+/// A layer3 network of the cluster with the label that connections below select.
+fn network(cluster: &Cluster, name: &str, role: &str, subnet: &str, host: u8) {
+    let spec = json!({"role": role, "subnets": [{"cidr": subnet, "hostSubnet": host}]});
+    cluster.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels":
+        {"tenant": name, "k8s.ovn.org/primary-user-defined-network": ""}}}));
+    cluster.create(&json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ClusterUserDefinedNetwork",
+        "metadata": {"name": name, "labels": {"road": "yes"}},
+        "spec": {"namespaceSelector": {"matchLabels": {"tenant": name}}, "network": {"topology": "Layer3", "layer3": spec}}}));
+}
+
+fn connection(cluster: &Cluster, name: &str, subnet: &str, prefix: u8) {
+    cluster.create(&json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ClusterNetworkConnect", "metadata": {"name": name}, "spec": {
+        "networkSelectors": [{"networkSelectionType": "ClusterUserDefinedNetworks", "clusterUserDefinedNetworkSelector":
+            {"networkSelector": {"matchLabels": {"road": "yes"}}}}],
+        "connectSubnets": [{"cidr": subnet, "networkPrefix": prefix}], "connectivityEnabled": ["PodNetwork"]}}));
+}
+
+fn wait_accepted(cluster: &Cluster, name: &str, reason: &str) {
+    let said = cluster.eventually(&format!("{name} is {reason}"), || {
+        let said = condition(&cluster.get("cnc", "", name), "Accepted");
+        (said["reason"] == reason).then_some(said)
+    });
+    let status = if reason == "ValidationSucceeded" { "True" } else { "False" };
+    assert_eq!(said["status"], status, "{said}");
+}
+
+/// Every reason of the specification is provoked, and cured again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_reason_comes_and_goes() {
+    let cluster = Cluster::start();
+    cluster.nodes(&["n1"]);
+    let manager = Running::start(&cluster);
+    network(&cluster, "one", "Primary", "10.1.0.0/16", 24);
+    connection(&cluster, "c", "192.168.0.0/16", 24);
+    wait_accepted(&cluster, "c", "InsufficientNetworks");
+    network(&cluster, "two", "Primary", "10.2.0.0/16", 24);
+    wait_accepted(&cluster, "c", "ValidationSucceeded");
+    let provoked = [
+        ("secondary", "Secondary", "10.3.0.0/16", 24, "UnsupportedNetworkType"),
+        ("links", "Primary", "192.168.8.0/22", 26, "ConnectSubnetConflict"),
+        ("same", "Primary", "10.1.128.0/17", 24, "OverlappingNetworkSubnets"),
+        ("six", "Primary", "fd00:6::/48", 64, "IPFamilyMismatch"),
+    ];
+    for (name, role, subnet, host, reason) in provoked {
+        network(&cluster, name, role, subnet, host);
+        wait_accepted(&cluster, "c", reason);
+        cluster.kubectl(&["label", "cudn", name, "road-"]);
+        wait_accepted(&cluster, "c", "ValidationSucceeded");
+    }
+    // Two blocks for three networks.
+    connection(&cluster, "small", "192.170.0.0/26", 27);
+    wait_accepted(&cluster, "small", "ValidationSucceeded");
+    network(&cluster, "three", "Primary", "10.4.0.0/16", 24);
+    wait_accepted(&cluster, "small", "ConnectSubnetExhausted");
+    wait_accepted(&cluster, "c", "ValidationSucceeded");
+    cluster.kubectl(&["label", "cudn", "three", "road-"]);
+    wait_accepted(&cluster, "small", "ValidationSucceeded");
+    connection(&cluster, "twin", "192.168.0.0/17", 24);
+    wait_accepted(&cluster, "twin", "ConnectSubnetOverlap");
+    wait_accepted(&cluster, "c", "ValidationSucceeded");
+    cluster.kubectl(&["delete", "cnc", "c", "--timeout=30s"]);
+    wait_accepted(&cluster, "twin", "ValidationSucceeded");
+    manager.stop().await;
+}

@@ -562,12 +562,14 @@ fn n13_a_selection_of_an_unknown_kind() {
     world.connect("c", LINKS, selected());
     let before = world.blocks("c");
     let odd = json!([{"networkSelectionType": "DefaultNetwork"}]);
+    world.tick(2_000);
     world.change(CNC, "c", &json!({"spec": {"networkSelectors": odd}}));
     let accepted = world.accepted("c");
     let refused =
         "False/InvalidSpec Only ClusterUserDefinedNetworks or PrimaryUserDefinedNetworks can be selected";
     assert_eq!(accepted, refused);
     assert_eq!(world.blocks("c"), before);
+    world.tick(4_000);
     world.change(CNC, "c", &json!({"spec": {"networkSelectors": selected()}}));
     assert!(world.accepted("c").starts_with("True/"), "{}", world.accepted("c"));
     assert_eq!(world.blocks("c"), before);
