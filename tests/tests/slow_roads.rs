@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_tests::ask::{Ask, asked_from_pods, url};
 use causeway_tests::{lost_during, road, shared, wait_roads};
 
 const ISLANDS: &str = include_str!("manifests/pairs.yaml");
@@ -74,14 +75,50 @@ fn every_pair_of_kinds() {
             networks_come_and_go(sandbox);
         }
     }
+    a_service_gains_a_port(sandbox);
     a_node_that_was_away(sandbox);
+}
+
+/// cnc-cases X13: a service that gains a port of UDP is reached by both protocols, by both families and from every node.
+fn a_service_gains_a_port(sandbox: &Sandbox) {
+    sandbox.apply(&road("all", "all", 168, "PodNetwork, ClusterIPServiceNetwork")).unwrap();
+    let service = |ports: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Service, metadata: {{name: both, namespace: lime}}, spec: {{ipFamilyPolicy: RequireDualStack, \
+             selector: {{app: tools}}, ports: [{ports}]}}}}"
+        )
+    };
+    let tcp = "{name: tcp, port: 80, targetPort: 8080}";
+    sandbox.apply(&service(tcp)).unwrap();
+    let object = sandbox.get(&["service", "--namespace", "lime", "both"]).unwrap();
+    let addresses: Vec<String> = serde_json::from_value(object["spec"]["clusterIPs"].clone()).unwrap();
+    let clients = ["blue/a", "red/b", "yellow/c", "lime/b"];
+    let wait = |what: &str, asks: &[Ask]| {
+        let served = || {
+            let said = asked_from_pods(sandbox, &clients, asks)?;
+            Ok(said.iter().all(|(_, said)| said.len() == asks.len()).then_some(()))
+        };
+        sandbox.wait_for(what, served).unwrap();
+    };
+    let by_tcp = addresses.iter().map(|address| Ask::http(&url(address, 80, "/hostname"), address));
+    let by_tcp: Vec<Ask> = by_tcp.collect();
+    wait("everybody to be served", &by_tcp);
+    sandbox
+        .apply(&service(&format!("{tcp}, {{name: udp, protocol: UDP, port: 81, targetPort: 8081}}")))
+        .unwrap();
+    let by_udp = addresses.iter().map(|address| {
+        Ask::new(&format!("echo hostname | nc -u -w 2 {address} 81 | grep ."), &format!("{address} by UDP"))
+    });
+    let both: Vec<Ask> = by_udp.chain(by_tcp).collect();
+    wait("everybody to be served by both protocols", &both);
+    sandbox.kubectl(&["delete", "service", "--namespace", "lime", "both"]).unwrap();
 }
 
 fn sources_are_kept(sandbox: &Sandbox) {
     for (from, to) in [("blue/a", "red/b"), ("yellow/c", "green/a"), ("rose/c", "lime/b")] {
         let own = sandbox.pod(from).addresses().unwrap();
         for address in sandbox.pod(to).addresses().unwrap() {
-            let url = causeway_tests::ask::url(&address, 8080, "/clientip");
+            let url = url(&address, 8080, "/clientip");
             let seen = sandbox.pod(from).exec(&["curl", "-s", "--max-time", "5", &url]).unwrap();
             assert!(own.iter().any(|own| seen.contains(own.as_str())), "{from}: {seen} is none of {own:?}");
         }

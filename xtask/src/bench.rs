@@ -6,11 +6,12 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 8] = [
+const BENCHES: [(&str, &str, bool); 9] = [
     ("causeway-node", "diff", true),
     ("causeway-node", "set_member", false),
     ("causeway-cluster", "connect", false),
     ("causeway-plan", "network-add", false),
+    ("causeway-plan", "road", false),
     ("causeway-plan", "gateway", false),
     ("causeway-plan", "policy", false),
     ("causeway-node", "pod_add", false),
@@ -18,8 +19,9 @@ const BENCHES: [(&str, &str, bool); 8] = [
 ];
 
 /// What every row has, known or not.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "name",
+    "topology",
     "n",
     "m",
     "rows",
@@ -69,8 +71,9 @@ fn measure(package: &str, bench: &str, sizes: Option<&str>) -> Result<Vec<Value>
 
 fn print_table(rows: &[Value]) {
     println!(
-        "{:<22} {:>5} {:>5} {:>8} {:>5} {:>6} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
+        "{:<22} {:<14} {:>5} {:>5} {:>8} {:>5} {:>6} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
         "name",
+        "topology",
         "n",
         "m",
         "rows",
@@ -85,8 +88,9 @@ fn print_table(rows: &[Value]) {
     );
     for row in rows {
         println!(
-            "{:<22} {:>5} {:>5} {:>8} {:>5} {:>6} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
+            "{:<22} {:<14} {:>5} {:>5} {:>8} {:>5} {:>6} {:>10} {:>11} {:>11} {:>10} {:>6} {:>8}",
             row["name"].as_str().unwrap_or_default(),
+            row["topology"].as_str().unwrap_or("-"),
             whole(&row["n"]),
             whole(&row["m"]),
             whole(&row["rows"]),
