@@ -6,6 +6,7 @@
 #![allow(unreachable_pub, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
+#[allow(dead_code, reason = "each step happens once: there is no median")]
 #[path = "../../node/benches/diff/measure.rs"]
 mod measure;
 #[path = "../../node/benches/diff/raw.rs"]
