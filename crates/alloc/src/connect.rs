@@ -45,11 +45,15 @@ pub enum RefusalReason {
     #[error("the annotation of the connection would be larger than {ANNOTATION_LIMIT} bytes")]
     Annotation,
     /// An annotated subnet is not a block or slice of the connection, or not the same one in each family.
-    #[error("{0:?} are not one block or slice of the connect subnets")]
+    #[error("[{}] are not one block or slice of the connect subnets", listed(.0))]
     NotOurs(Vec<Cidr>),
     /// Somebody else has the annotated block or slice.
     #[error("{0} has the same block or slice")]
     TakenBy(ConnectOwner),
+}
+
+fn listed(cidrs: &[Cidr]) -> String {
+    cidrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn waiting_text(waiting: &usize) -> String {
@@ -113,6 +117,8 @@ pub struct ConnectPool {
     held: BTreeMap<ConnectOwner, Held>,
     owners: BTreeMap<Place, ConnectOwner>,
     quarantined: BTreeMap<Place, Epoch>,
+    /// Who had a place that rests: it may come back to it, since no zone has it for anybody else.
+    left: BTreeMap<ConnectOwner, Place>,
     /// Indexes that are in use, whole or in slices.
     taken: IntervalSet,
     /// Blocks that are cut into slices, and the slices in use.
@@ -139,6 +145,7 @@ impl ConnectPool {
             held: BTreeMap::new(),
             owners: BTreeMap::new(),
             quarantined: BTreeMap::new(),
+            left: BTreeMap::new(),
             taken: IntervalSet::new(),
             shared: BTreeMap::new(),
             roomy: BTreeSet::new(),
@@ -176,6 +183,10 @@ impl ConnectPool {
         let (place, size) = self.probe(owner).map_err(|reason| Error::Connect { owner, reason })?;
         if !self.held.contains_key(&owner) {
             self.hold(owner, place, true, size);
+            // Whoever comes back before his place has rested has it as if he had never left.
+            if self.left.remove(&owner) == Some(place) {
+                self.quarantined.remove(&place);
+            }
         }
         Ok(self.subnets_at(place))
     }
@@ -234,6 +245,9 @@ impl ConnectPool {
         if let Some(held) = self.held.remove(&owner) {
             self.owners.remove(&held.place);
             self.annotation -= entry_size(owner, &self.subnets_at(held.place));
+            if self.quarantined.contains_key(&held.place) {
+                self.left.insert(owner, held.place);
+            }
             self.settle(held.place);
         }
     }
@@ -246,6 +260,12 @@ impl ConnectPool {
             self.quarantined.remove(&place);
             self.settle(place);
         }
+        self.left.retain(|_, place| self.quarantined.contains_key(place));
+    }
+
+    /// The network is gone. Another one may get its number, and must not get the place where a zone may still have the old one.
+    pub fn forget(&mut self, owner: ConnectOwner) {
+        self.left.remove(&owner);
     }
 
     /// What of this would fit, asked in this order, and which nodes would have no link; nothing changes.
@@ -398,6 +418,9 @@ impl ConnectPool {
     }
 
     fn find(&self, owner: ConnectOwner) -> std::result::Result<Place, RefusalReason> {
+        if let Some(own) = self.left.get(&owner).filter(|place| self.fits(**place)) {
+            return Ok(*own);
+        }
         match owner {
             ConnectOwner::Layer3(_) => {
                 self.free_index(self.layer3_capacity()).map(|index| Place { index, slice: None })

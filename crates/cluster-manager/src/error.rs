@@ -8,6 +8,8 @@ pub enum Error {
     Cluster(#[from] causeway_cluster::Error),
     #[error(transparent)]
     Runtime(#[from] causeway_runtime::Error),
+    #[error("{0}")]
+    Flags(String),
     #[error("leadership is lost: {0}")]
     LeadershipLost(String),
     #[error("the step has failed, which is a bug: {0}")]

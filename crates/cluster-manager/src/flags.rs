@@ -23,13 +23,16 @@ pub struct Flags {
     /// Allow pods to ask for addresses on their primary network
     #[arg(long, env = "CAUSEWAY_ENABLE_PRECONFIGURED_UDN_ADDRESSES", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_preconfigured_udn_addresses: bool,
-    /// Connect networks by ClusterNetworkConnects; switch off only where there are none
-    #[arg(long, env = "CAUSEWAY_ENABLE_NETWORK_CONNECT", value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    /// Connect networks by ClusterNetworkConnects; needs --enable-multi-network and --enable-network-segmentation
+    #[arg(long, env = "CAUSEWAY_ENABLE_NETWORK_CONNECT", value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     enable_network_connect: bool,
     /// How connections between networks are laid out: one router across all nodes (transit), or one on each node
     /// (compact); existing connections move without losing traffic
     #[arg(long, env = "CAUSEWAY_CONNECT_TOPOLOGY", value_name = "TOPOLOGY", default_value = "transit", value_parser = connect_topology)]
     connect_topology: ConnectTopology,
+    /// Overlay tunnels between nodes are turned off in this cluster: ClusterNetworkConnects are refused
+    #[arg(long, env = "CAUSEWAY_NO_OVERLAY", value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    no_overlay: bool,
     /// After so many seconds without a sign of life of a node, freed numbers are used again without its consent; others listen
     /// to it again when it has cleared them
     #[arg(long, env = "CAUSEWAY_FENCE_NODE_AFTER", value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(30..))]
@@ -67,6 +70,7 @@ impl Flags {
             namespace: self.cluster.namespace.clone(),
             fence_after_ms: i64::from(self.fence_node_after) * 1000,
             connect_topology: self.connect_topology,
+            no_overlay: self.no_overlay,
             features: Features {
                 multi_network: self.enable_multi_network,
                 network_segmentation: self.enable_network_segmentation,
@@ -109,6 +113,24 @@ mod tests {
 
     fn parse(arguments: &[&str]) -> Flags {
         Command::try_parse_from(["test"].iter().chain(arguments)).unwrap().flags
+    }
+
+    #[test]
+    fn connections_are_off_unless_asked_for() {
+        assert!(!parse(&[]).config().features.network_connect);
+        for on in ["--enable-network-connect", "--enable-network-connect=true"] {
+            let features = parse(&[on]).config().features;
+            assert_eq!((features.network_connect, features.check()), (true, Ok(())));
+        }
+    }
+
+    #[tokio::test]
+    async fn connections_without_networks_are_refused_before_anything_is_asked() {
+        for without in ["--enable-multi-network=false", "--enable-network-segmentation=false"] {
+            let error = parse(&["--enable-network-connect", without]).run().await.unwrap_err().to_string();
+            assert!(error.contains("--enable-network-connect") && error.contains(without), "{error}");
+            assert_eq!(parse(&[without]).config().features.check(), Ok(()));
+        }
     }
 
     #[test]

@@ -59,6 +59,7 @@ impl Flags {
     /// Why it cannot run, or does not run any more.
     pub async fn run(self) -> Result<(), Error> {
         self.cluster.check()?;
+        self.config().features.check().map_err(Error::Flags)?;
         if let Some(note) = self.without_effect() {
             tracing::warn!("{note}");
         }
@@ -248,10 +249,9 @@ impl Role {
         if features.without_networks().is_none() {
             watches.everywhere(client, all(), Input::EndpointSlice);
         }
-        if features.network_connect {
-            let optional = Selection { optional: true, ..all() };
-            watches.everywhere(client, optional, Input::ClusterNetworkConnect);
-        }
+        // Also where they are switched off: what they were given stays theirs.
+        let optional = Selection { optional: true, ..all() };
+        watches.everywhere(client, optional, Input::ClusterNetworkConnect);
         watches.everywhere(client, all(), Input::NetworkPolicy);
         watch_policies::<policy::ClusterNetworkPolicy>(client, &mut watches);
         watch_policies::<policy::AdminNetworkPolicy>(client, &mut watches);

@@ -92,6 +92,7 @@ fn start(networks: Vec<Network>, connect: Connect) -> Result<Connections> {
     let cluster = Cluster {
         service_cidrs: "10.96.0.0/16".parse().into_iter().collect(),
         masquerade_subnets: "169.254.0.0/17".parse().into_iter().collect(),
+        no_overlay: false,
         max_nodes: 1000,
     };
     Connections::start(cluster, Epoch(1), networks, [], [], [connect])

@@ -20,6 +20,9 @@ pub struct Config {
     pub fence_after_ms: i64,
     /// How connections are to be laid out; those that are laid out differently move.
     pub connect_topology: ConnectTopology,
+    /// Whether overlay tunnels are turned off in the whole cluster: then nothing can be connected.
+    #[serde(default)]
+    pub no_overlay: bool,
     /// What is switched on.
     pub features: Features,
 }
@@ -37,8 +40,8 @@ pub struct Features {
     pub network_segmentation: bool,
     /// Pods that ask for an address or a MAC on their primary network.
     pub preconfigured_addresses: bool,
-    /// ClusterNetworkConnects. Their tunnel keys come from the same range as those of networks, so they are never switched
-    /// off where there are some.
+    /// ClusterNetworkConnects; needs user-defined networks. Where they are off, what those that exist were given stays
+    /// theirs: their tunnel keys come from the same range as those of networks.
     pub network_connect: bool,
 }
 
@@ -48,12 +51,25 @@ impl Default for Features {
             multi_network: true,
             network_segmentation: true,
             preconfigured_addresses: true,
-            network_connect: true,
+            network_connect: false,
         }
     }
 }
 
 impl Features {
+    /// Whether everything that is switched on has what it builds on.
+    ///
+    /// # Errors
+    /// Which flags do not go together.
+    pub fn check(self) -> std::result::Result<(), String> {
+        match self.without_networks().filter(|_| self.network_connect) {
+            Some(flag) => Err(format!(
+                "--enable-network-connect connects user-defined networks, which {flag} switches off: leave out one of the two"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// The flag that has switched user-defined networks off, if one has.
     pub const fn without_networks(self) -> Option<&'static str> {
         if !self.multi_network {

@@ -23,6 +23,8 @@ pub(crate) struct FreedNumbers {
     away: BTreeMap<NodeName, Epoch>,
     /// What all zones were last known to have cleared.
     cleared: Option<Cleared>,
+    /// What the last record lists of connections.
+    listed: BTreeMap<ConnectName, ConnectRecord>,
     /// The last record that is known to be written.
     written: u64,
 }
@@ -38,6 +40,7 @@ impl FreedNumbers {
         let recorded = std::mem::take(&mut self.recorded);
         self.epoch = recorded.epoch;
         self.gone.clone_from(&recorded.connects);
+        self.listed.clone_from(&recorded.connects);
         self.away.clone_from(&recorded.away);
         recorded
     }
@@ -57,6 +60,12 @@ impl FreedNumbers {
         if !record.quarantined.is_empty() {
             self.gone.insert(name.clone(), record);
         }
+    }
+
+    /// Whether the record lists a place of the connection that is not free any more.
+    pub(crate) fn lists_more(&self, name: &ConnectName, now: Option<&ConnectRecord>) -> bool {
+        let free = |place: &_| now.is_some_and(|now| now.quarantined.contains(place));
+        self.listed.get(name).is_some_and(|listed| !listed.quarantined.iter().all(free))
     }
 
     /// Whether the record with this token, or a later one, is written.
@@ -98,7 +107,9 @@ impl Manager {
 
     /// Writes the record; the answer is its token.
     pub(crate) fn record_freed_numbers(&mut self) -> u64 {
-        let text = serde_json::to_string(&self.freed_numbers()).unwrap_or_default();
+        let numbers = self.freed_numbers();
+        let text = serde_json::to_string(&numbers).unwrap_or_default();
+        self.freed.listed = numbers.connects;
         let namespace = self.config.namespace.clone();
         let body = json!({
             "apiVersion": "v1",

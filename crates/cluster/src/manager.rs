@@ -60,7 +60,7 @@ pub struct Counts {
 }
 
 /// Kinds that everything waits for.
-const NEEDED: [&str; 7] = [
+const NEEDED: [&str; 8] = [
     "nodes",
     "namespaces",
     "pods",
@@ -68,6 +68,7 @@ const NEEDED: [&str; 7] = [
     "userdefinednetworks",
     "clusteruserdefinednetworks",
     "freed numbers",
+    connections::KIND,
 ];
 
 impl Manager {
@@ -76,12 +77,12 @@ impl Manager {
     /// # Errors
     /// [`crate::Error::ClusterSubnets`] when the default network's subnets cannot be split.
     pub fn new(config: Config) -> Result<Self> {
-        let connects = config.features.network_connect.then_some(connections::KIND);
         Ok(Self {
             nodes: Nodes::new(config.max_nodes, &config.default_subnets, &config.cluster)?,
+            connects: Connects::new(config.features.network_connect),
             config,
             now_ms: 0,
-            gate: Gate::new(NEEDED.into_iter().chain(connects)),
+            gate: Gate::new(NEEDED),
             started: false,
             namespaces: Namespaces::default(),
             owners: Owners::default(),
@@ -91,7 +92,6 @@ impl Manager {
             budgets: Budgets::default(),
             clashes: Clashes::default(),
             pods: Pods::default(),
-            connects: Connects::default(),
             zone_reports: ZoneReports::default(),
             mirrors: Mirrors::default(),
             policies: Policies::default(),

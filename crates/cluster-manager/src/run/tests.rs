@@ -37,7 +37,8 @@ fn config() -> Config {
         fence_after_ms: 600_000,
         namespace: "default".into(),
         connect_topology: causeway_types::ConnectTopology::Transit,
-        features: Features::default(),
+        no_overlay: false,
+        features: Features { network_connect: true, ..Features::default() },
     }
 }
 

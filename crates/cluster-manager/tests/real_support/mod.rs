@@ -197,7 +197,8 @@ fn config() -> Config {
         fence_after_ms: 600_000,
         namespace: "causeway".into(),
         connect_topology: causeway_types::ConnectTopology::Transit,
-        features: Features::default(),
+        no_overlay: false,
+        features: Features { network_connect: true, ..Features::default() },
     }
 }
 

@@ -159,7 +159,7 @@ impl Manager {
         let around = self.surroundings();
         let absent: Vec<Absent> = around.all_absent().collect();
         let started = Connections::start(
-            Cluster::from(&self.config.cluster),
+            Cluster { no_overlay: self.config.no_overlay, ..Cluster::from(&self.config.cluster) },
             coming,
             around.networks(),
             around.namespaces(),

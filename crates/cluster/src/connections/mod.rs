@@ -5,6 +5,7 @@
 //! is recorded, so that no zone ever meets it twice.
 
 mod events;
+mod off;
 mod reach;
 mod settle;
 mod status;
@@ -27,8 +28,10 @@ use crate::trouble::Trouble;
 pub(crate) const KIND: &str = "clusternetworkconnects";
 
 /// All connections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Connects {
+    /// Whether they are switched on. Else nothing new is given and nothing is said; what they have stays theirs.
+    on: bool,
     all: BTreeMap<ConnectName, ConnectState>,
     /// What decides; nothing before all kinds have been listed.
     model: Option<Connections>,
@@ -39,6 +42,10 @@ pub(crate) struct Connects {
 }
 
 impl Connects {
+    pub(crate) fn new(on: bool) -> Self {
+        Self { on, all: BTreeMap::new(), model: None, listed: false, late: BTreeSet::new() }
+    }
+
     /// Whether all connections have been listed.
     pub(crate) fn are_listed(&self) -> bool {
         self.listed
@@ -51,7 +58,7 @@ impl Connects {
     /// What a network reaches by connections: the networks that it is connected with, and the subnets of links.
     pub(crate) fn across(&self, network: &NetworkName) -> (BTreeSet<NetworkId>, Vec<Cidr>) {
         let (mut networks, mut links) = (BTreeSet::new(), Vec::new());
-        let model = self.model.as_ref();
+        let model = self.model.as_ref().filter(|_| self.on);
         for (model, connect) in model.into_iter().flat_map(|m| m.connections_of(network).map(move |c| (m, c)))
         {
             for (owner, blocks) in model.blocks(connect).unwrap_or_default() {

@@ -40,6 +40,9 @@ impl Manager {
         let names = &freed | &going;
         if !names.is_empty() {
             self.record_numbers(&names, &going);
+        } else if dirty.iter().any(|name| self.freed.lists_more(name, model.record(name).as_ref())) {
+            // Somebody has come back to his place: zones must not wait for it to be gone.
+            self.record_freed_numbers();
         }
     }
 
@@ -75,14 +78,21 @@ impl Manager {
         if state.hash != hash {
             (state.hash, state.hash_since) = (hash, now_ms);
         }
-        if let Some(body) = patch(state, &wanted.unwrap_or_default()) {
-            let action = Action::Merge { subresource: None, body };
-            self.writes.ask(connect_target(name), Part::Annotations, Priority::Network, action);
+        match patch(state, &wanted.unwrap_or_default()) {
+            Some(body) => {
+                let action = Action::Merge { subresource: None, body };
+                self.writes.ask(connect_target(name), Part::Annotations, Priority::Network, action);
+            }
+            // What waits would write something that is not meant any more.
+            None => self.writes.withdraw(&connect_target(name), Part::Annotations),
         }
     }
 
     /// What the connection is to carry; nothing while that cannot be decided.
     fn connect_annotations(&mut self, name: &ConnectName) -> Option<Texts> {
+        if !self.connects.on {
+            return self.kept_annotations(name);
+        }
         let state = self.connects.all.get(name)?;
         let topology = state.record.as_ref()?.topology;
         let key = self.connect_key(name);
@@ -110,7 +120,15 @@ impl Manager {
         if let Some(key) = self.numbers.connect_key(name) {
             return Ok(key);
         }
-        match self.connects.all.get(name).and_then(ConnectState::key) {
+        let state = self.connects.all.get(name);
+        if let Some(Err(problem)) = state.map(|state| &state.object.router_key) {
+            // What is there nobody may change, so a key of ours would be refused for ever.
+            let message = format!(
+                "the connect router has no tunnel key: {problem}; delete the object and create it anew"
+            );
+            return Err(Trouble::new("InvalidAnnotation", message));
+        }
+        match state.and_then(ConnectState::key) {
             Some(key) => self.numbers.keep_connect_key(name, key).map(|()| key).map_err(|error| {
                 let message = format!("the connect router cannot keep its tunnel key: {error}; delete the object and create it anew");
                 Trouble::new("TunnelKeyConflict", message)

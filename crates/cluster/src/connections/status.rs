@@ -136,6 +136,9 @@ impl Manager {
     /// Writes the status of a connection if it is not what the connection has.
     pub(crate) fn settle_connect_status(&mut self, name: &ConnectName) {
         let Some(state) = self.connects.all.get(name).filter(|state| !state.object.deleting) else { return };
+        if !self.connects.on {
+            return self.clear_connect_status(name);
+        }
         if self.connects.model.is_none() {
             return;
         }
@@ -163,7 +166,7 @@ impl Manager {
         }
     }
 
-    fn write_connect_status(&mut self, name: &ConnectName, wanted: ClusterNetworkConnectStatus) {
+    pub(super) fn write_connect_status(&mut self, name: &ConnectName, wanted: ClusterNetworkConnectStatus) {
         let body = status_body(name, &wanted);
         let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
         self.writes.ask(connect_target(name), Part::Status, Priority::Status, action);
@@ -338,7 +341,7 @@ impl Zones<'_> {
     }
 }
 
-fn is_ours(kind: &str) -> bool {
+pub(super) fn is_ours(kind: &str) -> bool {
     kind == ACCEPTED || kind == READY || kind.starts_with(READY_IN_ZONE_PREFIX)
 }
 

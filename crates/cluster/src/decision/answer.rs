@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use causeway_alloc::LostBlock;
 use causeway_api::conditions::cut;
 use causeway_api::crd::{SelectedKind, SelectedNetwork};
 use causeway_types::{ConnectName, NetworkName, NetworkOrigin};
@@ -65,6 +66,7 @@ impl Connections {
         if let Some(refused) = &entry.refused {
             return Acceptance::of(vec![refused.clone()]);
         }
+        let lost = entry.lost.iter().map(|lost| self.sentence(lost)).collect();
         let connected = entry.selected.len() - left_out.len();
         let mut left_out: Vec<LeftOut> = left_out.into_values().collect();
         left_out.extend(self.nodes_left_out(entry));
@@ -72,7 +74,14 @@ impl Connections {
             let absent = self.absent_of(&entry.connect);
             left_out.push(LeftOut::insufficient(entry.selected.len(), connected, absent));
         }
-        Acceptance::of(left_out)
+        Acceptance::of(left_out).with(lost)
+    }
+
+    /// What is said of a place that the object came with and that could not be kept.
+    fn sentence(&self, lost: &LostBlock) -> String {
+        let network = self.ids.get(&lost.owner.network()).and_then(|name| self.networks.get(name));
+        let who = network.map_or_else(|| lost.owner.to_string(), |network| format!("network {network}"));
+        format!("The annotated place of {who} was not kept: {}", lost.reason)
     }
 
     /// Whether the connection is accepted.

@@ -317,8 +317,11 @@ fn crossing(links: &[ConnectSubnet], pods: &SubnetIndex<NetworkId>) -> Option<(C
     })
 }
 
-/// What refuses the whole connection: its subnets are the cluster's own.
+/// What refuses the whole connection: the cluster has no tunnels, or the connection's subnets are the cluster's own.
 pub(super) fn cluster_conflict(cluster: &Cluster, connect: &Connect) -> Check {
+    if cluster.no_overlay {
+        return Err(LeftOut::without_tunnels());
+    }
     let own = [("service CIDR", &cluster.service_cidrs), ("masquerade subnet", &cluster.masquerade_subnets)];
     for (what, cidrs) in own {
         if let Some((subnet, other)) = conflict(connect, cidrs) {

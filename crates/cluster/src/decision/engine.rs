@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_alloc::{Cleared, ConnectPool, ConnectRecord, Epoch};
+use causeway_alloc::{Cleared, ConnectPool, ConnectRecord, Epoch, LostBlock};
 use causeway_api::annotations::{ConnectBlocks, PerFamily};
 use causeway_types::{
     Cidr, ConnectName, ConnectOwner, ConnectTopology, Family, NamespaceName, NetworkId, NetworkName, NodeName,
@@ -35,6 +35,8 @@ pub(super) struct Entry {
     pub(super) left_out: BTreeMap<NetworkName, LeftOut>,
     /// Why none of them is.
     pub(super) refused: Option<LeftOut>,
+    /// Places that the object came with, and that could not be kept.
+    pub(super) lost: Vec<LostBlock>,
 }
 
 impl Entry {
@@ -240,7 +242,7 @@ impl Connections {
         };
         let mut entry = self.entry(connect)?;
         if let Some(old) = self.take_out(&name).filter(|old| is_same(&old.connect, &entry.connect)) {
-            entry.pool = old.pool;
+            (entry.pool, entry.lost) = (old.pool, old.lost);
             entry.pool.set_topology(entry.connect.topology);
             entry.commit();
         }
@@ -318,7 +320,7 @@ impl Connections {
     fn entry(&self, connect: Connect) -> Result<Entry> {
         let mut pool = ConnectPool::new(&connect.subnets, connect.topology, self.cluster.max_nodes)?;
         // What is lost here asks again for a place when the connection is settled.
-        pool.restore(
+        let lost = pool.restore(
             connect.slots,
             connect.blocks.iter().map(|(owner, cidrs)| (*owner, &cidrs[..])),
             &connect.record,
@@ -332,6 +334,7 @@ impl Connections {
             by_namespace,
             selected: BTreeSet::new(),
             left_out: BTreeMap::new(),
+            lost,
         };
         entry.selected = self.selection(&entry);
         Ok(entry)
@@ -362,6 +365,10 @@ impl Connections {
         let id = self.networks.remove(name).and_then(|network| network.id);
         if let Some(id) = id.filter(|id| self.ids.get(id) == Some(name)) {
             self.ids.remove(&id);
+            for entry in self.entries.values_mut() {
+                let both = [ConnectOwner::Layer3(id), ConnectOwner::Layer2(id)];
+                both.into_iter().for_each(|owner| entry.pool.forget(owner));
+            }
         }
         self.deselect(name)
     }

@@ -23,6 +23,8 @@ pub struct Cluster {
     pub masquerade_subnets: Vec<Cidr>,
     /// How many nodes the cluster is planned for.
     pub max_nodes: u32,
+    /// Whether packets travel between nodes without tunnels.
+    pub no_overlay: bool,
 }
 
 /// A network, as far as connections care.

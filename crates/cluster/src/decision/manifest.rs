@@ -19,6 +19,7 @@ impl From<&ClusterConfig> for Cluster {
             masquerade_subnets: config.masquerade_subnets.clone(),
             // Node ids start at 2.
             max_nodes: config.highest_node.get() - 1,
+            no_overlay: false,
         }
     }
 }

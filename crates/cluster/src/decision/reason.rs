@@ -81,6 +81,12 @@ impl LeftOut {
         Self::new(Reason::UnsupportedNetworkType, message)
     }
 
+    pub(super) fn without_tunnels() -> Self {
+        let message = "Network connect feature is not supported when overlay tunnel encapsulation is turned off, as it is in this \
+                       cluster";
+        Self::new(Reason::UnsupportedNetworkType, message.to_owned())
+    }
+
     pub(super) fn port_name(network: &Network, port: &str, other: &Network, connect: &ConnectName) -> Self {
         let message = format!(
             "Network {network} cannot be connected under its name: its port '{port}' would have the name of a port of \
@@ -175,7 +181,8 @@ impl LeftOut {
         let message = format!(
             "Insufficient IP addresses in connect subnet {}. Node '{}' is left out of network {network} and all other layer3 \
              networks: each network's block has {slots} links, for node ids below {slots}, and the id of the node is {}. Create \
-             the ClusterNetworkConnect anew with networkPrefix {} or less",
+             the ClusterNetworkConnect anew with networkPrefix {} or less, or use the compact topology, which needs no link for each \
+             node",
             subnet.cidr(),
             node.name,
             node.id,
@@ -220,6 +227,14 @@ pub struct Acceptance {
 }
 
 impl Acceptance {
+    /// Says these, too: they are no reason to leave anything out.
+    pub(super) fn with(mut self, remarks: Vec<String>) -> Self {
+        let told = std::iter::once(self.message).chain(remarks);
+        let all: Vec<LeftOut> = told.map(|message| LeftOut { reason: self.reason, message }).collect();
+        self.message = bounded(&all);
+        self
+    }
+
     /// Sums up what is left out. The order of sentences depends on nothing but what they say.
     pub(super) fn of(mut left_out: Vec<LeftOut>) -> Self {
         left_out.sort_by(|a, b| (a.reason, &a.message).cmp(&(b.reason, &b.message)));

@@ -42,14 +42,12 @@ fn blocks_rest_until_every_zone_has_cleared_them() {
     world.restart(|_| {});
     assert_eq!(world.blocks("c"), json!({"layer3_2": {"ipv4": "192.168.1.0/24"}}));
     assert_eq!(freed(&world), [(0, None, Epoch(1))]);
-    label(&mut world, "red", json!("yes"));
-    assert_eq!(world.blocks("c")["layer3_1"]["ipv4"], "192.168.2.0/24", "another one");
     world.tick(99_002_000);
     world.restart(|objects| objects.reverse());
     assert_eq!(world.writes, Vec::<String>::new());
     world.zone_follows("n1");
     world.island("green", "10.3.0.0/16", json!({"connected": "yes"}));
-    assert_eq!(world.blocks("c")["layer3_3"]["ipv4"], "192.168.3.0/24", "not while n2 may have it");
+    assert_eq!(world.blocks("c")["layer3_3"]["ipv4"], "192.168.2.0/24", "not while n2 may have it");
     world.zone_follows("n2");
     world.island("white", "10.4.0.0/16", json!({"connected": "yes"}));
     assert_eq!(world.blocks("c")["layer3_4"]["ipv4"], "192.168.0.0/24");
@@ -75,7 +73,9 @@ fn a_record_without_its_annotation() {
     world.objects.get_mut(&crate::world::target(CUDN, "red")).unwrap()["metadata"]["labels"]["connected"] =
         json!("yes");
     world.restart(|_| {});
-    assert_eq!(world.writes, Vec::<String>::new());
+    // Zones must not wait for what is in use.
+    assert_eq!(world.writes, ["configmaps causeway/causeway-freed-numbers data"]);
+    assert_eq!(freed(&world), []);
     assert_eq!(world.blocks("c")["layer3_1"]["ipv4"], "192.168.0.0/24");
 }
 
@@ -192,4 +192,32 @@ fn two_connections_with_one_key() {
     let before = world.object(CNC, "c").clone();
     world.restart(|_| {});
     assert_eq!(world.object(CNC, "c"), &before);
+}
+
+/// A label that flaps gets its own place back while that still rests: no zone has it for anybody else. Nobody waits for it any
+/// more, and a thousand turns use up nothing.
+#[test]
+fn a_label_that_flaps_gets_its_own_place_back() {
+    let mut world = connected();
+    let before = world.blocks("c");
+    for _ in 0..1000 {
+        label(&mut world, "red", Value::Null);
+        assert_eq!(freed(&world).len(), 1);
+        label(&mut world, "red", json!("yes"));
+    }
+    assert_eq!(world.blocks("c"), before);
+    assert_eq!(freed(&world), []);
+    world.restart(|_| {});
+    assert_eq!((world.writes.len(), world.blocks("c")), (0, before));
+}
+
+/// The number of a network that is gone may come back, but never to the place where a zone may still have the old one.
+#[test]
+fn another_network_does_not_get_the_place_of_one_that_has_gone() {
+    let mut world = connected();
+    world.delete(CUDN, "red");
+    world.delete_namespace("red");
+    world.island("green", "10.3.0.0/16", json!({"connected": "yes"}));
+    let blocks = world.blocks("c");
+    assert!(blocks.as_object().unwrap().values().all(|block| block["ipv4"] != "192.168.0.0/24"), "{blocks}");
 }

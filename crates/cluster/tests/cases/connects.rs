@@ -205,7 +205,7 @@ fn k07_a_node_without_a_link() {
         world.accepted("c"),
         "False/ConnectSubnetExhausted Insufficient IP addresses in connect subnet 192.168.0.0/16. Node 'n3' is left out of \
          network 'red' and all other layer3 networks: each network's block has 4 links, for node ids below 4, and the id of the node is 4. Create the \
-         ClusterNetworkConnect anew with networkPrefix 28 or less"
+         ClusterNetworkConnect anew with networkPrefix 28 or less, or use the compact topology, which needs no link for each node"
     );
     assert_eq!(owners(&world, "c").len(), 2);
     world.delete(Kind::Node, "n3");
@@ -422,6 +422,63 @@ fn annotations_of_others() {
         world.change(CNC, "c", &json!({"metadata": {"annotations": {"k8s.ovn.org/network-subnets": text}}}));
         assert_eq!(world.object(CNC, "c")["metadata"]["annotations"], before, "{text}");
     }
+}
+
+/// A key that cannot be read is said, and left: nobody may change it, so another one would be refused for ever. Others go on.
+#[test]
+fn a_key_that_cannot_be_read() {
+    let mut world = two_islands();
+    world.put(json!({"kind": "ClusterNetworkConnect", "metadata": {"name": "odd", "annotations": {keys::CONNECT_ROUTER_TUNNEL_KEY: "many"}},
+        "spec": {"networkSelectors": selected(), "connectSubnets": [{"cidr": "192.169.0.0/16", "networkPrefix": 24}], "connectivity": ["PodNetwork"]}}));
+    let accepted = world.accepted("odd");
+    assert!(
+        accepted.starts_with("False/InvalidAnnotation the connect router has no tunnel key: "),
+        "{accepted}"
+    );
+    assert!(
+        accepted.contains("many") && accepted.ends_with("delete the object and create it anew"),
+        "{accepted}"
+    );
+    assert_eq!(
+        world.object(CNC, "odd")["metadata"]["annotations"],
+        json!({keys::CONNECT_ROUTER_TUNNEL_KEY: "many"})
+    );
+    world.connect("c", LINKS, selected());
+    assert!(world.accepted("c").starts_with("True/"), "{}", world.accepted("c"));
+}
+
+/// Places that an object comes with, and that are not its own, or another's: the networks get others, and it is said.
+#[test]
+fn places_that_cannot_be_kept_are_said() {
+    let mut world = two_islands();
+    let blocks = r#"{"layer3_1":{"ipv4":"192.168.3.0/24"},"layer3_2":{"ipv4":"192.168.3.0/24"},"layer3_9":{"ipv4":"10.9.0.0/24"}}"#;
+    world.put(json!({"kind": "ClusterNetworkConnect", "metadata": {"name": "c", "annotations": {keys::NETWORK_SUBNETS: blocks}},
+        "spec": {"networkSelectors": selected(), "connectSubnets": [{"cidr": "192.168.0.0/16", "networkPrefix": 24}], "connectivity": ["PodNetwork"]}}));
+    assert_eq!(
+        world.blocks("c"),
+        json!({"layer3_1": {"ipv4": "192.168.3.0/24"}, "layer3_2": {"ipv4": "192.168.0.0/24"}})
+    );
+    assert_eq!(
+        world.accepted("c"),
+        "True/ValidationSucceeded All validation checks passed successfully; The annotated place of network 'blue' was not kept: \
+         layer3_1 has the same block or slice; The annotated place of layer3_9 was not kept: [10.9.0.0/24] are not one block or \
+         slice of the connect subnets"
+    );
+}
+
+/// A cluster without tunnels connects nothing, and says so on every connection.
+#[test]
+fn a_cluster_without_tunnels_connects_nothing() {
+    let mut world = two_islands();
+    world.connect("c", LINKS, selected());
+    world.config.no_overlay = true;
+    world.restart(|_| {});
+    assert_eq!(world.blocks("c"), json!({}));
+    assert_eq!(
+        world.accepted("c"),
+        "False/UnsupportedNetworkType Network connect feature is not supported when overlay tunnel encapsulation is turned off, \
+         as it is in this cluster"
+    );
 }
 
 /// A kind that is not installed stops nothing else; connections are looked at when it is.

@@ -9,6 +9,7 @@ mod connect_history;
 mod connect_numbers;
 mod connect_status;
 mod connects;
+mod connects_off;
 mod corners;
 mod hostile;
 mod lifecycle;

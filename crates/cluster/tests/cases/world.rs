@@ -57,7 +57,8 @@ pub(crate) fn config(subnets: &[(&str, u8)], services: &[&str]) -> Config {
         namespace: "causeway".into(),
         fence_after_ms: 600_000,
         connect_topology: causeway_types::ConnectTopology::Transit,
-        features: Features::default(),
+        no_overlay: false,
+        features: Features { network_connect: true, ..Features::default() },
     }
 }
 

@@ -103,12 +103,12 @@ pub struct NodeFlags {
         action = clap::ArgAction::Set
     )]
     pub(super) enable_dynamic_udn_allocation: bool,
-    /// Render ClusterNetworkConnects
+    /// Connect networks by ClusterNetworkConnects; without it this node has nothing of them
     #[arg(
         long,
         env = "CAUSEWAY_ENABLE_NETWORK_CONNECT",
         value_name = "BOOL",
-        default_value_t = true,
+        default_value_t = false,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
@@ -222,6 +222,12 @@ mod tests {
         assert!(two.to_string().contains("give all three"), "{two}");
         let expected = TlsFiles { key: "k".into(), certificate: "c".into(), ca: "a".into() };
         assert_eq!(parse(&[remote, files[0], files[1], files[2]]).tls().unwrap(), Some(expected));
+    }
+
+    #[test]
+    fn connections_are_off_unless_asked_for() {
+        assert!(!parse(&[]).enable_network_connect);
+        assert!(parse(&["--enable-network-connect"]).enable_network_connect);
     }
 
     #[test]

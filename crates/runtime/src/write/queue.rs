@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use causeway_record::{Ended, Part, Priority, Request, Target};
+use causeway_record::{Ended, Kind, Part, Priority, Request, Target};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
+/// The shortest time between two writes of a part that every node reads whenever it changes.
+const SPACING: Duration = Duration::from_secs(1);
 
 type Key = (Target, Part);
 
@@ -42,6 +44,8 @@ pub(super) struct Queue {
     later: BTreeMap<(Instant, u64), Key>,
     /// Objects with a write in flight.
     busy: HashMap<Target, Flight>,
+    /// Until when parts that are spaced rest.
+    resting: HashMap<Key, Instant>,
     /// Keys that are due but whose object is busy.
     blocked: HashMap<Target, HashSet<Key>>,
 }
@@ -56,6 +60,7 @@ impl Queue {
             ready: BTreeSet::new(),
             later: BTreeMap::new(),
             busy: HashMap::new(),
+            resting: HashMap::new(),
             blocked: HashMap::new(),
         }
     }
@@ -71,7 +76,8 @@ impl Queue {
             waiting.request = request;
             return;
         }
-        self.insert(key, request, now, 0, None);
+        let rests = self.resting.get(&key).copied().filter(|until| *until > now);
+        self.insert(key, request, now, 0, rests);
     }
 
     fn insert(
@@ -122,6 +128,10 @@ impl Queue {
             }
             if let Some(waiting) = self.waiting.remove(&key) {
                 self.in_flight += 1;
+                if is_spaced(&key) {
+                    self.resting.retain(|_, until| *until > now);
+                    self.resting.insert(key.clone(), now + SPACING);
+                }
                 let Waiting { since, failures, .. } = waiting;
                 self.busy.insert(key.0, Flight { part: key.1, since, failures, withdrawn: false });
                 due.push(waiting.request);
@@ -177,6 +187,11 @@ impl Queue {
     }
 }
 
+/// All nodes read a connection's annotations: a label that flaps must not make them read more than once a second.
+fn is_spaced((target, part): &Key) -> bool {
+    target.kind == Kind::ClusterNetworkConnect && *part == Part::Annotations
+}
+
 fn pause(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LAST_PAUSE)
 }
@@ -186,7 +201,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use causeway_record::{Action, Kind};
+    use causeway_record::Action;
 
     fn request(kind: Kind, name: &str, part: Part, token: u64) -> Request {
         let priority = if kind == Kind::Pod { Priority::Pod } else { Priority::Status };
@@ -292,6 +307,39 @@ mod tests {
         queue.put(request(Kind::Pod, "a", Part::Networks, 2), now);
         queue.ended(&flying[0], &Ended::Failed("no".into()), now);
         assert_eq!(tokens(&queue.due(now + Duration::from_millis(100))), [2]);
+    }
+
+    /// A connection's annotations are written once a second at most, with the newest value; its status, and other objects, do
+    /// not wait for that.
+    #[test]
+    fn annotations_of_connections_are_spaced() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut queue = Queue::new(10);
+        let (connect, blocks) = (Kind::ClusterNetworkConnect, Part::Annotations);
+        let mut written = Vec::new();
+        for step in 0..40 {
+            queue.put(request(connect, "c", blocks, step), at(step * 100));
+            queue.put(request(connect, "c", Part::Status, 100 + step), at(step * 100));
+            queue.put(request(connect, &format!("c{step}"), blocks, 200), at(step * 100));
+            loop {
+                let due = queue.due(at(step * 100));
+                if due.is_empty() {
+                    break;
+                }
+                due.iter().for_each(|sent| queue.ended(sent, &Ended::Done, at(step * 100)));
+                written.extend(due.into_iter().map(|sent| (step, sent.token)));
+            }
+        }
+        let of =
+            |wanted: std::ops::Range<u64>| written.iter().filter(move |(_, token)| wanted.contains(token));
+        assert_eq!(of(0..100).collect::<Vec<_>>(), [&(0, 0), &(10, 10), &(20, 20), &(30, 30)]);
+        assert_eq!((of(100..200).count(), of(200..201).count()), (40, 40));
+        assert!(queue.resting.len() <= 11, "who has rested is forgotten: {}", queue.resting.len());
+        // One that failed is tried again after its pause, and rests as well.
+        let failing = queue.due(at(4_000));
+        queue.ended(&failing[0], &Ended::Failed("no".into()), at(4_000));
+        assert_eq!(tokens(&queue.due(at(4_100))), [39]);
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub(super) fn cluster_manager(wanted: &Wanted, places: &Places) -> Unit {
     let words = [places.own.display().to_string(), "cluster-manager".into()];
     let identity = format!("--kubeconfig={}", places.certificate("cluster-manager.kubeconfig"));
     let words = words.into_iter().chain([identity, "--metrics-address=127.0.0.1:9411".into()]);
-    let flags = wanted.flags.cluster_manager.iter().cloned();
+    let flags =
+        connections(&wanted.flags.cluster_manager).into_iter().chain(wanted.flags.cluster_manager.clone());
     let command = Command::new(words.chain(cluster(wanted)).chain(flags)).within(CONTROL);
     let process = Process { command, files: Vec::new(), probe: Probe::Runs };
     Unit::new("cluster-manager", "cluster manager", Body::Process(process)).after(["causeway"])
@@ -53,7 +54,7 @@ pub(super) fn node(wanted: &Wanted, site: &Site<'_>, places: &Places) -> Unit {
         format!("--cni-conf-dir={}", cni.join("conf").display()),
         "--metrics-address=127.0.0.1:9410".into(),
     ];
-    let flags = wanted.flags.node.iter().cloned();
+    let flags = connections(&wanted.flags.node).into_iter().chain(wanted.flags.node.clone());
     let command = Command::new(words.into_iter().chain(cluster(wanted)).chain(flags))
         .within(site.name)
         .environment(&environment(site, places));
@@ -68,6 +69,13 @@ fn cluster(wanted: &Wanted) -> [String; 2] {
         format!("--cluster-subnets={}", ranges(wanted, address::cluster)),
         format!("--service-cidrs={}", ranges(wanted, address::services)),
     ]
+}
+
+/// Connections are on here, unless somebody says otherwise.
+fn connections(flags: &[String]) -> Option<String> {
+    let flag = "--enable-network-connect";
+    let said = flags.iter().any(|given| given.split('=').next() == Some(flag));
+    (!said).then(|| flag.to_owned())
 }
 
 /// The configuration of the reference bridge plugin, with a range of addresses for each family.

@@ -122,6 +122,7 @@ fn cluster() -> Cluster {
     Cluster {
         service_cidrs: cidrs(&["10.96.0.0/16", "fd00:10:96::/112"]),
         masquerade_subnets: cidrs(&["169.254.0.0/17", "fd69::/112"]),
+        no_overlay: false,
         max_nodes: 1000,
     }
 }

@@ -286,7 +286,7 @@ fn k07_connect_subnet_exhausted_by_nodes() {
     assert_eq!(acceptance(&connections, "c").0, Reason::ValidationSucceeded);
     assert_eq!(connections.apply_node(node("n128", 128)), Dirty::from([name("c")]));
     let message = "Insufficient IP addresses in connect subnet 192.168.0.0/16. Node 'n128' is left out of network 'a' and \
-                   all other layer3 networks: each network's block has 128 links, for node ids below 128, and the id of the node is 128. Create the ClusterNetworkConnect anew with networkPrefix 23 or less";
+                   all other layer3 networks: each network's block has 128 links, for node ids below 128, and the id of the node is 128. Create the ClusterNetworkConnect anew with networkPrefix 23 or less, or use the compact topology, which needs no link for each node";
     assert_eq!(acceptance(&connections, "c"), (Reason::ConnectSubnetExhausted, message.to_owned()));
     connections.delete_node(&node("n128", 128).name);
     assert_eq!(acceptance(&connections, "c").0, Reason::ValidationSucceeded);
