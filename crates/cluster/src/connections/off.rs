@@ -25,7 +25,7 @@ impl Manager {
         if let Some(written) = state.object.blocks.as_ref().ok()?.as_ref() {
             let model = self.connects.model.as_ref()?;
             let kept = written.0.iter().filter(|(owner, _)| model.block(name, **owner).is_some());
-            let blocks = ConnectBlocks(kept.map(|(owner, block)| (*owner, block.clone())).collect());
+            let blocks = ConnectBlocks(kept.map(|(owner, block)| (*owner, *block)).collect());
             for key in [keys::NETWORK_SUBNETS, keys::NETWORK_CONNECT_SUBNET] {
                 texts.insert(key.to_owned(), blocks.text());
             }
