@@ -248,13 +248,13 @@ impl Manager {
         match outcome.target.kind {
             Kind::ConfigMap => self.freed_numbers_written(outcome.token),
             Kind::UserDefinedNetwork | Kind::ClusterUserDefinedNetwork if outcome.part == Part::Status => {
-                self.status_done(&outcome.target);
+                self.owners.status_done(&outcome.target);
             }
             Kind::ClusterNetworkConnect if outcome.part == Part::Status => {
-                self.connect_status_done(&outcome.target.name);
+                self.connects.status_done(&outcome.target.name);
             }
             Kind::ClusterNetworkPolicy | Kind::AdminNetworkPolicy | Kind::BaselineAdminNetworkPolicy => {
-                self.policy_status_done(&outcome.target);
+                self.policies.status_done(&outcome.target);
             }
             _ => {}
         }

@@ -104,6 +104,17 @@ pub(crate) fn is_system(namespace: &Namespace) -> bool {
     SYSTEM.iter().any(|start| namespace.name.as_str().starts_with(start))
 }
 
+impl Policies {
+    pub(crate) fn status_done(&mut self, target: &Target) {
+        let kind = PolicyKind::ALL.into_iter().find(|kind| kind_of(*kind) == target.kind);
+        let id = kind.map(|kind| PolicyId { kind, name: target.name.clone() });
+        let state = id.and_then(|id| self.all.get_mut(&id));
+        if let Some((_, done)) = state.and_then(|state| state.sent.as_mut()) {
+            *done = true;
+        }
+    }
+}
+
 impl Manager {
     pub(crate) fn policy_event(&mut self, kind: PolicyKind, event: Event<ClusterPolicy, PolicyId>) {
         match event {
@@ -214,15 +225,6 @@ impl Manager {
         if let Some(state) = self.policies.all.get_mut(id) {
             state.sent = Some((wanted, false));
             state.said_at = Some(now_ms);
-        }
-    }
-
-    pub(crate) fn policy_status_done(&mut self, target: &Target) {
-        let kind = PolicyKind::ALL.into_iter().find(|kind| kind_of(*kind) == target.kind);
-        let id = kind.map(|kind| PolicyId { kind, name: target.name.clone() });
-        let state = id.and_then(|id| self.policies.all.get_mut(&id));
-        if let Some((_, done)) = state.and_then(|state| state.sent.as_mut()) {
-            *done = true;
         }
     }
 

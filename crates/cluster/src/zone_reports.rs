@@ -192,7 +192,7 @@ impl Manager {
     /// Whether the zone has cleared other numbers than before.
     fn take_report(&mut self, node: &NodeName, report: Option<ZoneReport>) -> bool {
         let news = self.zone_reports.set(node, report);
-        self.zone_lost(node, &news.lost);
+        self.connects.zone_lost(node, &news.lost, self.now_ms);
         self.dirty.connect_statuses(news.connects);
         self.dirty.policies(news.policies);
         let owners = news.networks.iter().filter_map(|name| self.networks.get(name)?.owner().cloned());

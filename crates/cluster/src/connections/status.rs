@@ -102,21 +102,30 @@ impl Progress {
     }
 }
 
+impl Connects {
+    /// A zone does not say any more that it has rendered these: its time begins anew.
+    pub(crate) fn zone_lost(&mut self, node: &NodeName, connects: &BTreeSet<ConnectName>, now_ms: i64) {
+        for name in connects {
+            if let Some(state) = self.all.get_mut(name) {
+                state.lost.insert(node.clone(), now_ms);
+            }
+        }
+    }
+
+    pub(crate) fn status_done(&mut self, name: &str) {
+        let state = ConnectName::new(name).ok().and_then(|name| self.all.get_mut(&name));
+        if let Some((_, done)) = state.and_then(|state| state.sent.as_mut()) {
+            *done = true;
+        }
+    }
+}
+
 impl Manager {
     /// Time passes: statuses that had to wait, and zones that have been silent for too long.
     pub(crate) fn connects_tick(&mut self) {
         self.dirty.connect_statuses(std::mem::take(&mut self.connects.late));
         let due = |state: &ConnectState| state.silent_at.is_some_and(|at| at <= self.now_ms);
         self.dirty.connect_statuses(self.connects.names_where(due));
-    }
-
-    /// A zone does not say any more that it has rendered these: its time begins anew.
-    pub(crate) fn zone_lost(&mut self, node: &NodeName, connects: &BTreeSet<ConnectName>) {
-        for name in connects {
-            if let Some(state) = self.connects.all.get_mut(name) {
-                state.lost.insert(node.clone(), self.now_ms);
-            }
-        }
     }
 
     /// All connections hear of a node that comes, goes or falls silent.
@@ -165,13 +174,6 @@ impl Manager {
         if let Some(state) = self.connects.all.get_mut(name) {
             state.sent = Some((wanted, false));
             state.said_at = Some(now_ms);
-        }
-    }
-
-    pub(crate) fn connect_status_done(&mut self, name: &str) {
-        let state = ConnectName::new(name).ok().and_then(|name| self.connects.all.get_mut(&name));
-        if let Some((_, done)) = state.and_then(|state| state.sent.as_mut()) {
-            *done = true;
         }
     }
 

@@ -33,8 +33,6 @@ pub(super) struct Entry {
     pub(super) selected: BTreeSet<NetworkName>,
     /// Those of them that are not connected, and why that was when it was decided.
     pub(super) left_out: BTreeMap<NetworkName, LeftOut>,
-    /// Whether one of these waits for the name of a port, which any other connection may have.
-    pub(super) waits_for_name: bool,
     /// Why none of them is.
     pub(super) refused: Option<LeftOut>,
     /// Places that the object came with, and that could not be kept.
@@ -91,6 +89,8 @@ pub struct Connections {
     pub(super) entries: BTreeMap<ConnectName, Entry>,
     /// Which connections select a network: those that are decided together.
     pub(super) selecting: Selecting,
+    /// Connections with a network that waits for the name of a port, which any other connection may have.
+    pub(super) waiting_for_names: Dirty,
     pub(super) web: Web,
     pub(super) clashes: Clashes,
 }
@@ -129,6 +129,7 @@ impl Connections {
             nodes: Nodes::default(),
             entries: BTreeMap::new(),
             selecting: Selecting::default(),
+            waiting_for_names: Dirty::new(),
             web: Web::default(),
             clashes: Clashes::new(),
         };
@@ -333,7 +334,6 @@ impl Connections {
             by_namespace,
             selected: BTreeSet::new(),
             left_out: BTreeMap::new(),
-            waits_for_name: false,
             lost,
         };
         entry.selected = self.selection(&entry);
@@ -382,6 +382,7 @@ impl Connections {
     fn take_out(&mut self, name: &ConnectName) -> Option<Entry> {
         let entry = self.entries.remove(name)?;
         entry.selected.iter().for_each(|network| self.selecting.remove(network, name));
+        self.waiting_for_names.remove(name);
         Some(entry)
     }
 

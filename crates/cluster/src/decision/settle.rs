@@ -59,8 +59,7 @@ impl Connections {
     /// A network that has changed must not push out another by growing into its addresses. Who waits for the name
     /// of a port asks again: anybody may have let go of it.
     pub(super) fn settle_after(&mut self, dirty: Dirty, changed: Option<&NetworkName>) -> Dirty {
-        let waiting = self.entries.iter().filter(|(_, entry)| entry.waits_for_name);
-        let dirty: Dirty = waiting.map(|(name, _)| name.clone()).chain(dirty).collect();
+        let dirty: Dirty = self.waiting_for_names.iter().cloned().chain(dirty).collect();
         if dirty.is_empty() {
             return dirty;
         }
@@ -101,7 +100,7 @@ impl Connections {
     fn let_go(&mut self, name: &ConnectName) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         entry.left_out.clear();
-        entry.waits_for_name = false;
+        self.waiting_for_names.remove(name);
         let selected = entry.selected.iter().filter_map(|name| self.networks.get(name));
         let wanted: BTreeSet<ConnectOwner> = match entry.refused {
             Some(_) => BTreeSet::new(),
@@ -206,7 +205,9 @@ impl Connections {
         let names = Names { networks: &self.networks, ids: &self.ids };
         let checked = self.web.check(&entry.connect, network, id, &names, &mut self.clashes).and_then(|()| {
             let named = self.web.port_names(&entry.connect, network, &names, &self.nodes);
-            entry.waits_for_name |= named.is_err();
+            if named.is_err() {
+                self.waiting_for_names.insert(name.clone());
+            }
             named
         });
         match checked.and_then(|()| place(entry, network)) {

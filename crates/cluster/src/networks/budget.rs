@@ -113,7 +113,7 @@ impl Budgets {
     }
 
     /// A network has an id.
-    fn hold(&mut self, source: &Source, network: &NetworkName) {
+    pub(super) fn hold(&mut self, source: &Source, network: &NetworkName) {
         let Some(payer) = source.payer() else { return };
         let budget = self.all.entry(payer.clone()).or_default();
         budget.held.insert(network.clone());
@@ -175,10 +175,6 @@ impl Manager {
     /// Whether a network may get an id, if it has none.
     pub(super) fn ask_budget(&mut self, source: &Source, network: &NetworkName) -> Result<(), Trouble> {
         if self.numbers.has_id(network) { Ok(()) } else { self.budgets.ask(source, self.now_ms) }
-    }
-
-    pub(super) fn hold_budget(&mut self, source: &Source, network: &NetworkName) {
-        self.budgets.hold(source, network);
     }
 
     /// The numbers of a network belong to nobody any more.

@@ -11,7 +11,7 @@ use causeway_api::annotations::{Annotation, TunnelKeys, keys};
 use causeway_api::crd::Topology;
 use causeway_api::intent::{ClusterConfig, Network};
 use causeway_api::nad::{Attachment, CniConfig, read};
-use causeway_record::{ObjectKey, Texts};
+use causeway_record::{Nad, ObjectKey, Texts};
 use causeway_types::{DatapathKey, NetworkId, NetworkName};
 
 pub(crate) use budget::{Budgets, Source};
@@ -90,6 +90,20 @@ impl NetworkState {
 }
 
 impl Networks {
+    /// Whether the network has other subnets than its attachment says.
+    pub(crate) fn has_grown(&self, nad: &Nad) -> bool {
+        let Attachment::Ours(written) = &nad.attachment else { return false };
+        self.get(&written.name).is_some_and(|state| state.intent().subnets != written.subnets)
+    }
+
+    /// How people are told of a network.
+    pub(crate) fn text(&self, id: NetworkId) -> String {
+        match self.with_id(id) {
+            Some(network) => format!("network {}", network.intent().name),
+            None => "the default network".to_owned(),
+        }
+    }
+
     pub(crate) fn get(&self, name: &NetworkName) -> Option<&NetworkState> {
         self.all.get(name)
     }
@@ -205,7 +219,7 @@ impl Manager {
         };
         self.ask_budget(source, &name)?;
         let id = self.numbers.give_id(&name).map_err(starve)?;
-        self.hold_budget(source, &name);
+        self.budgets.hold(source, &name);
         let keys = tunnel_keys(&mut self.numbers, &intent, id).map_err(starve)?;
         self.networks.insert(NetworkState {
             intent,

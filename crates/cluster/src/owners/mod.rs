@@ -320,6 +320,21 @@ impl Owners {
     }
 }
 
+impl Owners {
+    fn regarding(&self, key: &OwnerKey) -> Option<Regarding> {
+        let owner = self.all.get(key)?;
+        let target = key.target();
+        let (api_version, kind) = target.kind.api_version_and_kind();
+        Some(Regarding {
+            api_version,
+            kind,
+            namespace: target.namespace,
+            name: target.name,
+            uid: owner.object.uid.clone(),
+        })
+    }
+}
+
 impl Manager {
     pub(crate) fn udn_applied(&mut self, udn: Udn) {
         let ObjectKey { namespace, name } = udn.key;
@@ -397,18 +412,5 @@ impl Manager {
         self.dirty.clashes([network]);
         let others = owner.wanted.iter().flat_map(|namespace| self.owners.wanting(namespace));
         self.dirty.owners(others.cloned());
-    }
-
-    fn regarding_owner(&self, key: &OwnerKey) -> Option<Regarding> {
-        let owner = self.owners.all.get(key)?;
-        let target = key.target();
-        let (api_version, kind) = target.kind.api_version_and_kind();
-        Some(Regarding {
-            api_version,
-            kind,
-            namespace: target.namespace,
-            name: target.name,
-            uid: owner.object.uid.clone(),
-        })
     }
 }

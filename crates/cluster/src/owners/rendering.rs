@@ -11,12 +11,35 @@ use causeway_types::NamespaceName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
-use super::{Owner, Report};
+use super::{Owner, Owners, Report};
 use crate::attachments::{nad_target, primary_exists};
 use crate::dirty::Scope;
 use crate::networks::{NUMBERS_EXHAUSTED, Source, canonical};
 use crate::trouble::{Lacks, Trouble, invalid_primary_network};
 use crate::{Manager, OwnerKey};
+
+impl Owners {
+    /// The namespaces that an object wants, of those that are looked at.
+    fn wanted_in(&self, key: &OwnerKey, scope: &Scope) -> Vec<NamespaceName> {
+        let Some(Owner { wanted, .. }) = self.all.get(key) else { return Vec::new() };
+        match scope {
+            Scope::All => wanted.iter().cloned().collect(),
+            Scope::Namespaces(namespaces) => namespaces.intersection(wanted).cloned().collect(),
+        }
+    }
+
+    /// The object as its attachments name it.
+    fn of_nads(&self, key: &OwnerKey) -> Option<nad::Owner> {
+        let Owner { object, .. } = self.all.get(key)?;
+        Some(nad::Owner {
+            kind: key.kind(),
+            name: key.name().to_string(),
+            uid: object.uid.clone(),
+            labels: object.labels.clone(),
+            annotations: object.annotations.clone(),
+        })
+    }
+}
 
 impl Manager {
     /// Looks at an owner: provides what it wants, or takes away what it leaves behind.
@@ -48,7 +71,7 @@ impl Manager {
                     report.early = true;
                     return report;
                 }
-                for namespace in self.wanted_in(key, &scope) {
+                for namespace in self.owners.wanted_in(key, &scope) {
                     if let Err(trouble) = self.provide_in(key, &namespace, &network, &mut report) {
                         report.namespaces.insert(namespace, trouble);
                     }
@@ -61,14 +84,6 @@ impl Manager {
         }
         self.withdraw(key, &scope, &mut report);
         report
-    }
-
-    fn wanted_in(&self, key: &OwnerKey, scope: &Scope) -> Vec<NamespaceName> {
-        let Some(Owner { wanted, .. }) = self.owners.all.get(key) else { return Vec::new() };
-        match scope {
-            Scope::All => wanted.iter().cloned().collect(),
-            Scope::Namespaces(namespaces) => namespaces.intersection(wanted).cloned().collect(),
-        }
     }
 
     /// The network as it can be rendered, registered with its numbers.
@@ -237,14 +252,16 @@ impl Manager {
         let Some(record) = self.attachments.get(nad) else { return Ok(()) };
         let existing = as_object(record);
         let Some(wanted) = self.wanted_nad(key, nad, network, Some(&existing)) else { return Ok(()) };
-        let Some(owner) = self.nad_owner(key) else { return Ok(()) };
+        let Some(owner) = self.owners.of_nads(key) else { return Ok(()) };
         match nad::standing(&existing, &wanted, &owner) {
             Standing::Foreign => Err(Trouble::new(
                 "ForeignNetworkAttachmentDefinition",
                 format!("foreign NetworkAttachmentDefinition with the desired name already exist [{nad}]"),
             )),
             Standing::Current => Ok(()),
-            Standing::Outdated if self.has_grown(record) && !self.connections_follow(&network.name) => {
+            Standing::Outdated
+                if self.networks.has_grown(record) && !self.connections_follow(&network.name) =>
+            {
                 self.owners.growing.insert(key.clone());
                 Ok(())
             }
@@ -257,12 +274,6 @@ impl Manager {
         }
     }
 
-    /// Whether the network has other subnets than its attachment says.
-    fn has_grown(&self, nad: &Nad) -> bool {
-        let Attachment::Ours(written) = &nad.attachment else { return false };
-        self.networks.get(&written.name).is_some_and(|state| state.intent().subnets != written.subnets)
-    }
-
     /// Has those looked at that have waited for connections to follow.
     pub(crate) fn wake_grown(&mut self) -> bool {
         let follow = |key: &&OwnerKey| self.connections_follow(&key.network());
@@ -273,17 +284,6 @@ impl Manager {
         any
     }
 
-    fn nad_owner(&self, key: &OwnerKey) -> Option<nad::Owner> {
-        let Owner { object, .. } = self.owners.all.get(key)?;
-        Some(nad::Owner {
-            kind: key.kind(),
-            name: key.name().to_string(),
-            uid: object.uid.clone(),
-            labels: object.labels.clone(),
-            annotations: object.annotations.clone(),
-        })
-    }
-
     /// The attachment as it should be, numbers included.
     fn wanted_nad(
         &self,
@@ -292,7 +292,7 @@ impl Manager {
         network: &Network,
         existing: Option<&NetworkAttachmentDefinition>,
     ) -> Option<NetworkAttachmentDefinition> {
-        let owner = self.nad_owner(key)?;
+        let owner = self.owners.of_nads(key)?;
         let mut wanted = nad::render(network, &owner, &nad.namespace, &self.config.cluster, existing);
         let state = self.networks.get(&network.name)?;
         // A second primary network gets no numbers: it is not a network.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use super::{Owner, Report};
+use super::{Owner, Owners, Report};
 use crate::attachments::Attachments;
 use crate::namespaces::Namespaces;
 use crate::networks::{NetworkState, Networks};
@@ -24,6 +24,17 @@ use crate::trouble::{
 use crate::writes::FIELD_MANAGER;
 use crate::zone_reports::ZoneReports;
 use crate::{Manager, OwnerKey};
+
+impl Owners {
+    /// What was sent of an object's status is written.
+    pub(crate) fn status_done(&mut self, target: &Target) {
+        let key = OwnerKey::of(target);
+        let owner = key.and_then(|key| self.all.get_mut(&key));
+        if let Some((_, done)) = owner.and_then(|owner| owner.sent.as_mut()) {
+            *done = true;
+        }
+    }
+}
 
 impl Manager {
     /// Writes the status of an owner if it is not what the owner has.
@@ -46,7 +57,7 @@ impl Manager {
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.sent = Some((wanted, false));
         }
-        let Some(regarding) = self.regarding_owner(key) else { return };
+        let Some(regarding) = self.owners.regarding(key) else { return };
         for (reason, message) in news {
             self.writes.warn(regarding.clone(), &reason, message);
         }
@@ -64,14 +75,6 @@ impl Manager {
             networks,
             pods,
             zone_reports,
-        }
-    }
-
-    pub(crate) fn status_done(&mut self, target: &Target) {
-        let key = OwnerKey::of(target);
-        let owner = key.and_then(|key| self.owners.all.get_mut(&key));
-        if let Some((_, done)) = owner.and_then(|owner| owner.sent.as_mut()) {
-            *done = true;
         }
     }
 

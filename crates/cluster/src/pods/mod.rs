@@ -344,7 +344,7 @@ impl Manager {
         let owner = state.address_owner(attachment);
         let Some(pool) = self.pods.pools.get_mut(pool_key) else { return Ok(()) };
         if let Err(error) = pool.adopt(&owner, entry) {
-            let network = self.network_text(pool_key.network);
+            let network = self.networks.text(pool_key.network);
             let message = format!("pod {key} cannot keep its address on {network}: {error}; delete the pod");
             return Err(Refusal::told(Trouble::new("AddressConflict", message), None));
         }
@@ -369,7 +369,7 @@ impl Manager {
         let wait = || Refusal::silent(Wait::Node(node.clone()));
         let id = self.nodes.id_of(node).ok_or_else(wait)?;
         self.pool_at(network, id).map_err(|(key, error)| {
-            let message = format!("{}: {error}", self.network_text(key.network));
+            let message = format!("{}: {error}", self.networks.text(key.network));
             // Of the default network, another id of the node is the way out; of others, another subnet is too.
             let wait = if network.is_some() { Wait::Pool(key) } else { Wait::Node(node.clone()) };
             Refusal::told(Trouble::new("NoSubnet", message), Some(wait))
@@ -450,7 +450,7 @@ impl Manager {
 
     fn give(&mut self, key: &ObjectKey, wanted: &Wanted, node: &NodeName) -> Result<PodNetwork, Refusal> {
         let pool_key = self.pool(wanted.network.as_ref(), node)?;
-        let text = self.network_text(pool_key.network);
+        let text = self.networks.text(pool_key.network);
         let pool = self.pods.pools.get_mut(pool_key);
         let (Some(state), Some(pool)) = (self.pods.all.get_mut(key), pool) else {
             return Err(Refusal::silent(Wait::Node(node.clone())));
@@ -537,13 +537,6 @@ impl Manager {
     pub(crate) fn wake(&mut self, wait: &Wait) {
         let pods = self.pods.waiting.get(wait).into_iter().flatten();
         self.dirty.pods(pods.map(|(_, pod)| pod.clone()));
-    }
-
-    fn network_text(&self, id: NetworkId) -> String {
-        match self.networks.with_id(id) {
-            Some(network) => format!("network {}", network.intent().name),
-            None => "the default network".to_owned(),
-        }
     }
 }
 
