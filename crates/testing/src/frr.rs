@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const DAEMONS: [&str; 3] = ["mgmtd", "zebra", "bgpd"];
-/// Daemons ask for a group that only FRR's package makes. They get one in a mount namespace of their own.
-const WITH_GROUP: &str = r#"mount --bind "$0" /etc/group && exec "$@""#;
+/// Daemons ask for a group that only FRR's package makes, and mgmtd has places that no flag changes, where two of them are in each other's
+/// way. They get their own in a mount namespace.
+const APART: &str = r#"mkdir -p /run/frr /var/lib/frr && mount --bind "$0/group" /etc/group &&
+  mount --bind "$0/run" /run/frr && mount --bind "$0/lib" /var/lib/frr && exec "$@""#;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// mgmtd, zebra and bgpd in the namespace of the calling thread, without any configuration.
@@ -29,6 +31,9 @@ impl Frr {
             .expect("a file can be written");
         fs::write(folder.path().join("vtysh.conf"), "username root nopassword\n")
             .expect("a file can be written");
+        ["run", "lib"]
+            .iter()
+            .for_each(|name| fs::create_dir(folder.path().join(name)).expect("a folder can be made"));
         let mut frr = Frr { folder, daemons: BTreeMap::new() };
         DAEMONS.into_iter().for_each(|name| frr.start_daemon(name));
         frr
@@ -44,7 +49,7 @@ impl Frr {
         let folder = self.folder.path();
         let log = fs::File::create(folder.join(format!("{name}.log"))).expect("a file can be written");
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", WITH_GROUP]).arg(folder.join("group")).arg(program(name));
+        command.args(["--mount", "sh", "-c", APART]).arg(folder).arg(program(name));
         command.args(["-u", "root", "-g", "root", "--vty_socket"]).arg(folder);
         command.arg("-i").arg(folder.join(format!("{name}.pid")));
         command.arg("-z").arg(folder.join("zserv.api"));
