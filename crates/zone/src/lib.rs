@@ -25,6 +25,7 @@ mod processes;
 mod running;
 mod service;
 mod services;
+mod siblings;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +65,7 @@ use self::nodes::Nodes;
 use self::pods::Pods;
 use self::policy::Policies;
 use self::services::Services;
+use self::siblings::Siblings;
 use self::usage::Usage;
 use causeway_record::ObjectKey;
 
@@ -184,6 +186,7 @@ pub struct Zone {
     usage: Usage,
     connects: Connects,
     services: Services,
+    siblings: Siblings,
     policies: Policies,
     problems: BTreeMap<Subject, Problem>,
 }
@@ -212,6 +215,7 @@ impl Zone {
             usage,
             connects: Connects::default(),
             services: Services::default(),
+            siblings: Siblings::default(),
             policies: Policies::default(),
             problems: BTreeMap::new(),
         };

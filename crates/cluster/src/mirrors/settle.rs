@@ -180,7 +180,10 @@ impl Around<'_> {
             Judged::Served(endpoint) => Some(endpoint),
             Judged::Absent | Judged::Skipped(_) => None,
         };
-        let first = networks.first().map(|(_, network)| network.as_str());
+        // A network that goes is not named any more before it is gone: zones know nothing of a mirror of it then.
+        let stays =
+            |(_, network): &&Served<'_>| self.networks.get(network).is_some_and(|one| !one.is_going());
+        let first = networks.iter().find(stays).or(networks.first()).map(|(_, network)| network.as_str());
         let labels = [Some(keys::SLICE_MIRRORS), Some(source.service.as_str()), None];
         let annotations = [Some(key.name.as_str()), Some(source.version.as_str()), first];
         Shape {

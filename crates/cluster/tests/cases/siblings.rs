@@ -345,6 +345,14 @@ fn j032_a_mirror_over_siblings() {
     let own = |pod, nad| world.address(pod, nad).as_str().unwrap().split_once('/').unwrap().0.to_owned();
     assert_eq!(mirror["endpoints"][0]["addresses"][0], own("demo/a", "demo/u1"));
     assert_eq!(mirror["endpoints"][1]["addresses"][0], own("demo/b", "demo/u2"));
+    let network = |world: &World| {
+        let mirror = mirror_of(world, "demo/web-1").unwrap();
+        world.object(SLICE, &mirror)["metadata"]["annotations"]["k8s.ovn.org/endpointslice-network"].clone()
+    };
+    assert_eq!(network(&world), "demo_u1");
+    world.delete(UDN, "demo/u1");
+    assert_eq!(network(&world), "demo_u2", "before the network is gone");
+    assert!(world.has_nad("demo/u1"));
 }
 
 /// J038: what was decided is the same after a restart, whichever networks have room by then.

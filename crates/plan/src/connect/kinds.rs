@@ -85,8 +85,13 @@ fn roads<'a>(
     })
 }
 
-fn blamed(connect: &ConnectName) -> Vec<Subject> {
-    vec![Subject::Connect(connect.clone())]
+/// Of the road between siblings its networks tell: there is no object that could.
+fn blamed(zone: &Zone, connect: &ConnectName) -> Vec<Subject> {
+    if !connect.is_of_siblings() {
+        return vec![Subject::Connect(connect.clone())];
+    }
+    let members = zone.settled(connect).into_iter().flat_map(|info| zone.members(info));
+    members.map(|network| Subject::Network(network.clone())).collect()
 }
 
 /// The slice of a connection's network that a change of the network in it concerns.
@@ -119,8 +124,8 @@ impl Kind<Zone> for Routers {
         10
     }
 
-    fn blame(&self, _zone: &Zone, key: &RouterKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &RouterKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<RouterKey>> {
@@ -157,8 +162,8 @@ impl Kind<Zone> for Sets {
         60
     }
 
-    fn blame(&self, _zone: &Zone, key: &SetKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &SetKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<SetKey>> {
@@ -187,8 +192,8 @@ impl Kind<Zone> for GuardedSets {
         52
     }
 
-    fn blame(&self, _zone: &Zone, key: &GuardedSetKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &GuardedSetKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<GuardedSetKey>> {
@@ -221,8 +226,8 @@ impl Kind<Zone> for Guards {
         55
     }
 
-    fn blame(&self, _zone: &Zone, key: &GuardsKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &GuardsKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<GuardsKey>> {
@@ -275,7 +280,7 @@ impl Kind<Zone> for Links {
     /// What leads to a node whose place is not known is that node's fault: the connection is all here without it.
     fn blame(&self, zone: &Zone, key: &LinkKey) -> Vec<Subject> {
         match zone.there(&key.node) {
-            Ok(_) => blamed(&key.connect),
+            Ok(_) => blamed(zone, &key.connect),
             Err(_) => vec![Subject::Node(key.node.clone())],
         }
     }
@@ -342,8 +347,8 @@ impl Kind<Zone> for NetworkLinks {
         60
     }
 
-    fn blame(&self, _zone: &Zone, key: &NetworkKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &NetworkKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<NetworkKey>> {
@@ -392,8 +397,8 @@ impl Kind<Zone> for Policies {
         70
     }
 
-    fn blame(&self, _zone: &Zone, key: &PolicyKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &PolicyKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<PolicyKey>> {
@@ -437,8 +442,8 @@ impl Kind<Zone> for Steering {
         70
     }
 
-    fn blame(&self, _zone: &Zone, key: &SteeringKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &SteeringKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<SteeringKey>> {
@@ -472,8 +477,8 @@ impl Kind<Zone> for ConnectGroups {
         30
     }
 
-    fn blame(&self, _zone: &Zone, key: &ConnectGroupKey) -> Vec<Subject> {
-        blamed(&key.group.0)
+    fn blame(&self, zone: &Zone, key: &ConnectGroupKey) -> Vec<Subject> {
+        blamed(zone, &key.group.0)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<ConnectGroupKey>> {
