@@ -112,7 +112,11 @@ impl Kind<Zone> for Routers {
     }
 
     fn plan(&self, zone: &Zone, key: &RouterKey) -> Plan {
-        settled(zone, &key.connect).map_or_else(|plan| plan, |info| Plan::Rows(vec![link::router(info)]))
+        match settled(zone, &key.connect) {
+            Ok(info) => Plan::Rows(vec![link::router(info)]),
+            Err(Plan::Absent) if zone.lingering().any(|connect| *connect == key.connect) => Plan::Keep,
+            Err(plan) => plan,
+        }
     }
 
     fn priority(&self) -> u8 {
@@ -265,7 +269,12 @@ impl Kind<Zone> for Links {
     }
 
     fn plan(&self, zone: &Zone, key: &LinkKey) -> Plan {
-        road(zone, &key.connect, &key.network).map_or_else(|plan| plan, |road| of_node(&road, &key.node))
+        match road(zone, &key.connect, &key.network) {
+            Ok(road) => of_node(&road, &key.node),
+            // Other zones may not have heard yet that nobody sends here any more.
+            Err(Plan::Absent) if zone.lingers(&key.connect, &key.network) => Plan::Keep,
+            Err(plan) => plan,
+        }
     }
 
     fn priority(&self) -> u8 {
