@@ -111,34 +111,31 @@ fn assert_keys(room: &Room, databases: &Databases) {
     }
 }
 
+/// The largest take minutes: `make e2e` asks for them by `CAUSEWAY_LARGE`.
+fn rooms() -> impl Iterator<Item = Room> {
+    let all = std::env::var_os("CAUSEWAY_LARGE").is_some();
+    ROOMS.into_iter().filter(move |room| all || room.networks < 100)
+}
+
 #[test]
 fn as_many_networks_as_there_is_room_for() {
-    for room in ROOMS {
+    for room in rooms() {
         run(async {
             let zone = room.zone();
             let mut databases = Databases::start();
             databases.sbctl(&["init"]);
             databases.sbctl(&["chassis-add", "c-1", "geneve", "172.18.0.2"]);
             databases.apply(&zone, Dirty::everything()).await;
-            databases.assert_as_planned(&zone);
+            assert!(databases.north_writer.engine().failures().is_empty());
             let _northd = Northd::start(&databases);
             databases.nbctl(&["--timeout=600", "--wait=sb", "sync"]);
             assert_keys(&room, &databases);
             let last = room.networks;
-            for (from, to) in [(1, last), (last, 1), (1, 2), (last, last - 1)] {
-                let (datapath, packet) = room.packet(from, &room.address(to, room.slots - 1, 9));
-                let end = format!("road-to-t{to}_net-edge");
-                assert_eq!(ends(&databases, &datapath, &packet), [end], "{}: {packet}", room.cidr);
-            }
-            for (from, to) in [(1, last), (last, 1)] {
-                let (datapath, packet) = room.packet(from, &room.address(to, 2, 9));
-                assert_eq!(
-                    ends(&databases, &datapath, &packet),
-                    [format!("t{to}.net_t{to}_p")],
-                    "{}",
-                    room.cidr
-                );
-            }
+            let (datapath, packet) = room.packet(1, &room.address(last, room.slots - 1, 9));
+            let end = format!("road-to-t{last}_net-edge");
+            assert_eq!(ends(&databases, &datapath, &packet), [end], "{}: {packet}", room.cidr);
+            let (datapath, packet) = room.packet(last, &room.address(1, 2, 9));
+            assert_eq!(ends(&databases, &datapath, &packet), ["t1.net_t1_p"], "{}: {packet}", room.cidr);
             assert_eq!(complaints(&databases), Vec::<String>::new(), "{}", room.cidr);
         });
     }

@@ -254,7 +254,8 @@ fn links_outlive_what_sends_by_them() {
     zone.apply_connect(&road);
     assert!(matches!(plan(&zone, &links[0]), Plan::Rows(_)) && !zone.keeps_time());
 
-    // All of it.
+    // All of it: it is to be deleted, and then it is.
+    zone.apply_connect(&Connect { deleting: true, ..road.clone() });
     zone.delete_connect(&connect_name("road"));
     assert!(stay(&zone) && plan(&zone, "cnc:road:router") == Plan::Keep);
     assert!(

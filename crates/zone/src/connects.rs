@@ -413,8 +413,13 @@ impl Zone {
 
     /// Of networks that have lost their places, the links that other zones may still send to stay a while.
     fn fade(&mut self, name: &ConnectName, old: Option<&Entry>) {
-        let Some(old) = old else { return self.fading.forget(name) };
         let new = self.connects.entries.get(name);
+        let Some(old) = old else {
+            // A connection goes twice: when it is to be deleted, and when it is.
+            return if new.is_some() {
+                self.fading.forget(name)
+            };
+        };
         // What cannot be read is held as it is.
         if self.config.linger_ms == 0 || new.is_some_and(|new| new.state.is_err()) {
             return;

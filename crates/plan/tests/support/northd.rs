@@ -105,6 +105,13 @@ pub fn datapaths(databases: &Databases, datapath: &str, packet: &str) -> Vec<Str
     text.lines().filter_map(begins).collect()
 }
 
+/// Whether ovn-trace sees a packet of a new connection refused.
+pub fn refused(databases: &Databases, datapath: &str, packet: &str) -> bool {
+    databases.nbctl(&["--wait=sb", "sync"]);
+    let text = traced(databases, &["--detailed", "--ct=new", "--ct=new", "--ct=new", datapath, packet]);
+    text.contains("reject {") || text.contains("tcp_reset")
+}
+
 /// The connected networks and an island, `red`, with a pod of each here, as northd has them.
 pub async fn connected_databases(zone: &Zone) -> (Databases, Northd) {
     let mut databases = Databases::start();
