@@ -42,6 +42,8 @@ pub struct Frr {
 impl Frr {
     /// The beginning of the node role's marks.
     pub const NODE: &'static str = "causeway-";
+    /// The beginning of the EVPN agent's marks.
+    pub const EVPN: &'static str = "causeway-evpn-";
 
     /// The sections whose marks begin so.
     pub fn new(program: impl Into<PathBuf>, mark: &'static str) -> Frr {
