@@ -56,6 +56,14 @@ impl Frr {
         self
     }
 
+    /// What FRR says to a question.
+    ///
+    /// # Errors
+    /// If it cannot be asked.
+    pub fn ask(&self, question: &str) -> Result<String> {
+        self.vtysh(&["-c", question])
+    }
+
     /// Whether there is anybody to ask.
     pub(crate) fn is_there(&self) -> bool {
         self.folder.as_deref().unwrap_or(Path::new(SOCKETS)).exists()

@@ -8,15 +8,15 @@ use crate::error::{Error, Result};
 use crate::messages::{family, indexed, plain, seen_link};
 use crate::output::Wanted;
 use causeway_types::Family;
-use causeway_types::host::{Address, Item};
+use causeway_types::host::{Address, Item, MAIN_TABLE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType};
 use nix::errno::Errno;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// The table of addresses that are not in a VRF.
-const LOCAL_TABLE: u32 = 255;
+/// The tables of addresses that are not in a VRF: their own, and for IPv6 the one that is asked without a rule.
+const OUTSIDE: [u32; 2] = [255, MAIN_TABLE];
 /// More routes to one address the kernel never makes.
 const MOST_ROUTES: usize = 3;
 
@@ -50,12 +50,14 @@ impl KernelOutput {
             Some(index) => self.netlink.get(RouteNetlinkMessage::GetLink(indexed(index))).map_err(failed)?,
             None => Vec::new(),
         };
-        let table = master.iter().filter_map(seen_link).find_map(|link| link.table).unwrap_or(LOCAL_TABLE);
-        let message = kernel_route(address, is.index, table);
-        for _ in 0..MOST_ROUTES {
-            match self.netlink.change(RouteNetlinkMessage::DelRoute(message.clone()), 0) {
-                Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => return Ok(()),
-                other => other.map_err(failed)?,
+        let table = master.iter().filter_map(seen_link).find_map(|link| link.table);
+        for table in table.map_or(OUTSIDE.to_vec(), |table| vec![table]) {
+            let message = kernel_route(address, is.index, table);
+            for _ in 0..MOST_ROUTES {
+                match self.netlink.change(RouteNetlinkMessage::DelRoute(message.clone()), 0) {
+                    Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => break,
+                    other => other.map_err(failed)?,
+                }
             }
         }
         Ok(())
