@@ -41,16 +41,14 @@ fn the_example_is_accepted(cluster: &Cluster) {
             .ok
             .then_some(())
     });
-    let connect = cluster.eventually("two networks are connected", || {
+    // Places are written once a second at most, so the second network's may come after the status.
+    let connect = cluster.eventually("two networks are connected, each with its place", || {
         let connect = cluster.get("cnc", "", EXAMPLE);
-        (condition(&connect, "Accepted")["status"] == "True").then_some(connect)
+        let accepted = condition(&connect, "Accepted")["status"] == "True";
+        (accepted && kinds_with_places(&connect) == ["layer2_", "layer3_"]).then_some(connect)
     });
     let annotations = &connect["metadata"]["annotations"];
     assert_eq!(annotations[keys::NETWORK_CONNECT_SUBNET], annotations[keys::NETWORK_SUBNETS]);
-    let blocks: Value = serde_json::from_str(annotations[keys::NETWORK_SUBNETS].as_str().unwrap()).unwrap();
-    let mut kinds: Vec<&str> = blocks.as_object().unwrap().keys().map(|owner| &owner[..7]).collect();
-    kinds.sort_unstable();
-    assert_eq!(kinds, ["layer2_", "layer3_"], "{blocks}");
     assert_eq!(annotations[keys::CONNECT_ROUTER_SLOTS], "128");
     assert_eq!(annotations[keys::CONNECT_TOPOLOGY], "transit");
     assert!(annotations[keys::CONNECT_ROUTER_TUNNEL_KEY].as_str().unwrap().starts_with("167157"));
@@ -58,6 +56,13 @@ fn the_example_is_accepted(cluster: &Cluster) {
     assert_eq!(connect["status"]["status"], "Progressing", "zones have said nothing");
     assert_eq!(connect["status"]["connectedNetworks"], "2/2");
     assert_eq!(condition(&connect, "Ready")["reason"], "OVNSetupPending");
+}
+
+/// The kinds of networks that have a place in a connection.
+fn kinds_with_places(connect: &Value) -> Vec<String> {
+    let text = connect["metadata"]["annotations"][keys::NETWORK_SUBNETS].as_str().unwrap_or("{}");
+    let places: BTreeMap<String, Value> = serde_json::from_str(text).unwrap();
+    places.keys().map(|owner| owner[..7].to_owned()).collect()
 }
 
 fn condition(connect: &Value, kind: &str) -> Value {
