@@ -14,8 +14,8 @@ step = @printf '\n== %s\n' '$(1)' >&2;
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-11s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## bring the compiler, OVN, FRR and Kubernetes (scripts/setup --help)
-	$(call step,set-up) scripts/setup rust ovn frr kube
+setup: ## bring the compiler, OVN, FRR, a kernel for tests and Kubernetes (scripts/setup --help)
+	$(call step,set-up) scripts/setup rust ovn frr uml kube
 
 demo: programs ## a cluster of three nodes on this machine, three islands, a road between two, and who reaches whom
 	$(call step,demo) scripts/demo
@@ -34,6 +34,7 @@ test: setup lint doc ## everything that must hold before a change goes in, whole
 e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (an hour)
 	$(call step,set-up) scripts/setup e2e judges
 	$(call step,programs) cargo test $(quiet) --workspace --no-run
+	$(call step,connections as large as they can be) CAUSEWAY_LARGE=1 cargo test $(quiet) --workspace --test capacity_northd
 	$(call step,end to end) cargo xtask clusters --lanes 1 e2e_ slow_
 
 conformance: programs ## tests that others wrote against a sandbox; JUDGE=e2e, netpol, cyclonus, cnp, anp; NETWORK=default, one, three; FOCUS=<some of them>
