@@ -280,8 +280,8 @@ impl Kind<Zone> for Refusals {
         55
     }
 
-    fn blame(&self, _zone: &Zone, key: &RefusalsKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &RefusalsKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<RefusalsKey>> {
