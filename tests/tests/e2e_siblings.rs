@@ -200,7 +200,7 @@ fn written(sandbox: &Sandbox) -> ([usize; 3], String) {
     let path =
         "-o=jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}";
     let all = || {
-        let objects = sandbox.kubectl(&["get", "cudn,zonereports,nad", "-A", path]).unwrap();
+        let objects = sandbox.kubectl(&["get", "cudn,zonereports,net-attach-def", "-A", path]).unwrap();
         (NODES.map(|node| transactions(sandbox, node)), objects)
     };
     let quiet = || {
