@@ -14,8 +14,8 @@ step = @printf '\n== %s\n' '$(1)' >&2;
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-11s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## bring the compiler, OVN, FRR and Kubernetes (scripts/setup --help)
-	$(call step,set-up) scripts/setup rust ovn frr kube
+setup: ## bring the compiler, OVN, FRR, a kernel for tests and Kubernetes (scripts/setup --help)
+	$(call step,set-up) scripts/setup rust ovn frr uml kube
 
 demo: programs ## a cluster of three nodes on this machine, three islands, a road between two, and who reaches whom
 	$(call step,demo) scripts/demo

@@ -5,6 +5,8 @@
 
 #[path = "e2e_policies/attackers.rs"]
 mod attackers;
+#[path = "e2e_policies/chance.rs"]
+mod chance;
 #[path = "e2e_policies/services.rs"]
 mod services;
 

@@ -16,6 +16,7 @@ const PURE: &[(&str, &[&str])] = &[
     ("causeway-record", &["causeway-types", "causeway-alloc", "causeway-api"]),
     ("causeway-zone", &["causeway-types", "causeway-alloc", "causeway-api", "causeway-record"]),
     ("causeway-cluster", &["causeway-types", "causeway-alloc", "causeway-api", "causeway-record"]),
+    ("causeway-evpn", &["causeway-types"]),
     ("causeway-ovsdb", &["causeway-types"]),
     ("causeway-ovn", &["causeway-types", "causeway-ovsdb"]),
     (

@@ -3,6 +3,7 @@
 mod cluster_manager;
 mod completion;
 mod crds;
+mod evpn_agent;
 mod node;
 mod replay;
 mod role;
@@ -25,6 +26,7 @@ enum Command {
     ClusterManager(Box<cluster_manager::ClusterManager>),
     Completion(completion::Completion),
     Crds(crds::Crds),
+    EvpnAgent(Box<evpn_agent::EvpnAgent>),
     Node(Box<node::Node>),
     Replay(replay::Replay),
     Sandbox(sandbox::Sandbox),
@@ -36,6 +38,7 @@ impl Command {
             Command::ClusterManager(manager) => manager.run(),
             Command::Completion(completion) => completion.run(),
             Command::Crds(crds) => crds.run(),
+            Command::EvpnAgent(agent) => agent.run(),
             Command::Node(node) => node.run(),
             Command::Replay(replay) => replay.run(),
             Command::Sandbox(sandbox) => sandbox.run(),

@@ -194,16 +194,14 @@ impl Manager {
     }
 
     /// Others listen again to a node that has cleared what was freed while it was away. One that is deleted is forgotten when
-    /// nobody listens to it any more.
+    /// nobody listens to it any more: also not one who has just come back.
     pub(crate) fn lift_fences(&mut self) {
-        let others = self.nodes.names().filter(|node| !self.freed.away.contains_key(*node));
-        let others = self.zone_reports.cleared(others, &BTreeMap::new());
         let (nodes, reports) = (&self.nodes, &self.zone_reports);
         let before = self.freed.away.len();
-        self.freed.away.retain(|node, epoch| match nodes.exists(node) {
-            true => reports.epoch(node) < *epoch,
-            false => !others.has(*epoch),
-        });
+        self.freed.away.retain(|node, epoch| !nodes.exists(node) || reports.epoch(node) < *epoch);
+        let others = nodes.names().filter(|node| !self.freed.away.contains_key(*node));
+        let others = reports.cleared(others, &BTreeMap::new());
+        self.freed.away.retain(|node, epoch| nodes.exists(node) || !others.has(*epoch));
         if self.freed.away.len() != before {
             self.record_freed_numbers();
         }

@@ -180,8 +180,9 @@ impl Manager {
     pub(crate) fn report_applied(&mut self, report: ZoneReport) {
         let node = report.node.clone();
         if self.take_report(&node, Some(report)) {
-            self.expire_numbers();
+            // Who is listened to again counts among those that numbers wait for.
             self.lift_fences();
+            self.expire_numbers();
         }
     }
 

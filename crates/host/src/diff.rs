@@ -36,7 +36,7 @@ pub fn diff(plan: &HostPlan, wanted: &Wanted, actual: &Actual) -> Difference {
 
 /// Only where the mark with the owner's name stands on the item itself can it be put right.
 fn is_mismarked(key: &Key, whose: &Whose, planned: &Planned) -> bool {
-    matches!(key, Key::Link(_) | Key::Table { .. } | Key::Flow { .. } | Key::Section(_))
+    matches!(key, Key::Link(_) | Key::BridgePort(_) | Key::Table { .. } | Key::Flow { .. } | Key::Section(_))
         && whose.is_not_for(&planned.owner)
 }
 

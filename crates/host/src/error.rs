@@ -81,6 +81,14 @@ pub enum Error {
     /// This item is of a kind that is written elsewhere, or not yet.
     #[error("nothing here can make it so")]
     Unsupported,
+    /// Somebody else's VRF has the routing table.
+    #[error("routing table {table} is that of {by} already; remove that VRF, or use another number")]
+    TableTaken {
+        /// The table.
+        table: u32,
+        /// The VRF.
+        by: String,
+    },
     /// There is no such link.
     #[error("there is no link named {0}")]
     NoLink(String),

@@ -14,8 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The upper half of the cookies of the node role's flows.
-const MARK: u32 = 0xca5e_3a70;
 const DEFAULT_PRIORITY: u16 = 32768;
 /// Bundles came with OpenFlow 1.4.
 const PROTOCOL: &str = "--protocols=OpenFlow15";
@@ -28,6 +26,8 @@ pub struct Flows {
     program: PathBuf,
     bridge: String,
     target: String,
+    /// The upper half of our cookies.
+    mark: u32,
     /// What the program makes of a flow, by its text. It follows from the text alone.
     normal: BTreeMap<String, Flow>,
     known: Option<Known>,
@@ -67,11 +67,23 @@ struct Line {
 }
 
 impl Flows {
+    /// The upper half of the cookies of the node role's flows.
+    pub const NODE: u32 = 0xca5e_3a70;
+    /// The upper half of the cookies of the EVPN agent's flows.
+    pub const EVPN: u32 = 0xca5e_3a71;
+
     /// The flows of a bridge, whose switch has its sockets in this folder.
     pub fn new(program: impl Into<PathBuf>, folder: &Path, bridge: &str) -> Flows {
         let target = format!("unix:{}", folder.join(format!("{bridge}.mgmt")).display());
         let (program, bridge) = (program.into(), bridge.to_owned());
-        Flows { program, bridge, target, normal: BTreeMap::new(), known: None }
+        Flows { program, bridge, target, mark: Self::NODE, normal: BTreeMap::new(), known: None }
+    }
+
+    /// The same for flows with another mark.
+    #[must_use]
+    pub fn marked(mut self, mark: u32) -> Flows {
+        self.mark = mark;
+        self
     }
 
     fn ask(&self, words: &[&str], input: &str) -> Result<String> {
@@ -81,7 +93,7 @@ impl Flows {
     }
 
     fn send(&mut self, ops: &[Op]) -> Result<()> {
-        let lines: String = ops.iter().filter_map(line).collect();
+        let lines: String = ops.iter().filter_map(|op| line(op, self.mark)).collect();
         let outcome = self.ask(&["--bundle", "add-flows", &self.target, "-"], &lines);
         match (&outcome, &mut self.known) {
             (Ok(_), Some(known)) => ops.iter().for_each(|op| known.note(op)),
@@ -98,7 +110,7 @@ impl Flows {
 
     /// How many flows of ours the bridge has.
     fn count(&self) -> Result<usize> {
-        let said = self.ask(&["dump-aggregate", &self.target, OURS.trim_end_matches(',')], "")?;
+        let said = self.ask(&["dump-aggregate", &self.target, ours(self.mark).trim_end_matches(',')], "")?;
         let number = said.split("flow_count=").nth(1).and_then(|rest| rest.split_whitespace().next());
         number.and_then(|number| number.parse().ok()).ok_or_else(|| self.unreadable(&said))
     }
@@ -119,7 +131,7 @@ impl Flows {
         let said = self.ask(&["--no-stats", "dump-flows", &self.target], "")?;
         let lines = said.lines().filter_map(|line| parse_dump(line, &self.bridge));
         let seen = |Line { flow, cookie }| {
-            let ours = (cookie >> 32) as u32 == MARK;
+            let ours = (cookie >> 32) as u32 == self.mark;
             let whose = if ours { Whose::Tag(cookie as u32) } else { Whose::Foreign };
             let item = Item::Flow(flow);
             (item.key(), Seen { item, whose })
@@ -213,19 +225,21 @@ impl Output for Flows {
 }
 
 /// The cookies of our flows.
-const OURS: &str = "cookie=0xca5e3a7000000000/0xffffffff00000000,";
-
-fn cookie(owner: &Owner) -> String {
-    format!("cookie={:#x},", u64::from(MARK) << 32 | u64::from(owner.tag()))
+fn ours(mark: u32) -> String {
+    format!("cookie={mark:#x}00000000/0xffffffff00000000,")
 }
 
-fn line(op: &Op) -> Option<String> {
+fn cookie(mark: u32, owner: &Owner) -> String {
+    format!("cookie={:#x},", u64::from(mark) << 32 | u64::from(owner.tag()))
+}
+
+fn line(op: &Op, mark: u32) -> Option<String> {
     match op {
         Op::Create(Planned { item: Item::Flow(flow), owner })
         | Op::Change { to: Planned { item: Item::Flow(flow), owner }, .. } => {
-            Some(format!("add {}\n", text(flow, &cookie(owner))))
+            Some(format!("add {}\n", text(flow, &cookie(mark, owner))))
         }
-        Op::Delete(Item::Flow(flow)) => Some(format!("delete_strict {}\n", place(flow, OURS))),
+        Op::Delete(Item::Flow(flow)) => Some(format!("delete_strict {}\n", place(flow, &ours(mark)))),
         _ => None,
     }
 }
@@ -316,6 +330,6 @@ mod tests {
     fn only_flows_of_ours_are_deleted() {
         let gone = Op::Delete(Item::Flow(wanted(3, 7, "ip", "drop")));
         let want = "delete_strict cookie=0xca5e3a7000000000/0xffffffff00000000,table=3,priority=7,ip\n";
-        assert_eq!(line(&gone), Some(want.into()));
+        assert_eq!(line(&gone, Flows::NODE), Some(want.into()));
     }
 }

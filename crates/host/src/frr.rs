@@ -42,6 +42,8 @@ pub struct Frr {
 impl Frr {
     /// The beginning of the node role's marks.
     pub const NODE: &'static str = "causeway-";
+    /// The beginning of the EVPN agent's marks.
+    pub const EVPN: &'static str = "causeway-evpn-";
 
     /// The sections whose marks begin so.
     pub fn new(program: impl Into<PathBuf>, mark: &'static str) -> Frr {
@@ -52,6 +54,14 @@ impl Frr {
     pub fn at(mut self, folder: &Path) -> Frr {
         self.folder = Some(folder.to_owned());
         self
+    }
+
+    /// What FRR says to a question.
+    ///
+    /// # Errors
+    /// If it cannot be asked.
+    pub fn ask(&self, question: &str) -> Result<String> {
+        self.vtysh(&["-c", question])
     }
 
     /// Whether there is anybody to ask.

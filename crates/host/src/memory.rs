@@ -73,7 +73,7 @@ mod tests {
     }
 
     fn address(device: &str) -> Item {
-        Item::Address(Address { device: device.into(), net: "10.0.0.2/24".parse().unwrap(), preferred: true })
+        Item::Address(Address::new(device, "10.0.0.2/24".parse().unwrap()))
     }
 
     /// A link with an address for each network.

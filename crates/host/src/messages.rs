@@ -6,7 +6,7 @@ use causeway_types::{Cidr, Mac};
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, InfoVrf, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVeth, InfoVrf, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
@@ -108,6 +108,8 @@ pub(crate) struct SeenLink {
     pub(crate) kind: Option<InfoKind>,
     /// The routing table of a VRF.
     pub(crate) table: Option<u32>,
+    /// Number, port and own end of a VXLAN; none of one that learns.
+    pub(crate) vxlan: Option<(u32, u16, IpAddr)>,
 }
 
 impl SeenLink {
@@ -146,9 +148,25 @@ impl SeenLink {
                     _ => None,
                 });
             }
+            LinkInfo::Data(InfoData::Vxlan(facts)) => self.vxlan = seen_vxlan(facts),
             _ => {}
         }
     }
+}
+
+fn seen_vxlan(facts: &[InfoVxlan]) -> Option<(u32, u16, IpAddr)> {
+    let (mut id, mut port, mut local, mut learns) = (None, None, None, true);
+    for fact in facts {
+        match fact {
+            InfoVxlan::Id(is) => id = Some(*is),
+            InfoVxlan::Port(is) => port = Some(*is),
+            InfoVxlan::Local(v4) => local = Some(IpAddr::V4(*v4)),
+            InfoVxlan::Local6(v6) => local = Some(IpAddr::V6(*v6)),
+            InfoVxlan::Learning(is) => learns = *is,
+            _ => {}
+        }
+    }
+    Some((id?, port?, local?)).filter(|_| !learns)
 }
 
 /// An address of a link.

@@ -23,11 +23,7 @@ fn item() -> impl Strategy<Value = Item> {
         Item::Link(Link { name, kind: LinkKind::Bridge, mac: None, mtu, master })
     });
     let address = (device(), 1_u8..4).prop_map(|(device, number)| {
-        Item::Address(Address {
-            device,
-            net: format!("10.0.0.{number}/24").parse().unwrap(),
-            preferred: true,
-        })
+        Item::Address(Address::new(device, format!("10.0.0.{number}/24").parse().unwrap()))
     });
     let route = (1_u8..4, device(), prop::bool::ANY).prop_map(|(number, device, via)| {
         let via = via.then(|| [10, 0, 0, 1].into());

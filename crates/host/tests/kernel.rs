@@ -219,8 +219,7 @@ fn the_nodes_own_addresses() {
     node::ip("tuntap add br-ex mode tap");
     node::ip("link set br-ex address 02:00:00:00:00:07 up");
     node::ip("address add 203.0.113.1/24 dev br-ex");
-    let masquerade =
-        Address { device: "br-ex".into(), net: "169.254.0.2/17".parse().unwrap(), preferred: true };
+    let masquerade = Address::new("br-ex", "169.254.0.2/17".parse().unwrap());
     let mut plan = HostPlan::default();
     plan.add(&Owner::node("gateway"), Item::Address(masquerade));
     assert_eq!(Kernel.apply_host(&plan).writes, 1);

@@ -27,7 +27,7 @@ fn link(name: &str, kind: LinkKind) -> Link {
 }
 
 fn address(device: &str, net: &str) -> Item {
-    Item::Address(Address { device: device.into(), net: net.parse().unwrap(), preferred: true })
+    Item::Address(Address::new(device, net.parse().unwrap()))
 }
 
 fn up(device: &str) -> Item {
@@ -380,7 +380,7 @@ fn an_address_that_is_not_preferred_is_never_chosen() {
         let net = "fd69::2/128".parse().unwrap();
         plan([
             address("d0", "2001:db8::1/64"),
-            Item::Address(Address { device: "d0".into(), net, preferred }),
+            Item::Address(Address { preferred, ..Address::new("d0", net) }),
         ])
     };
     let is_deprecated = || ip("-6 -o address show dev d0 to fd69::2").contains("deprecated");

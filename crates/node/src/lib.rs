@@ -2,6 +2,8 @@
 
 mod applier;
 pub mod cni;
+pub mod evpn;
+mod held;
 pub mod ovs;
 pub mod role;
 

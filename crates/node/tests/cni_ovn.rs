@@ -123,11 +123,7 @@ fn management() -> HostPlan {
     let mut plan = HostPlan::default();
     let mut add = |item| plan.add(&Owner::new("network:default"), item);
     add(Item::Port(port));
-    add(Item::Address(Address {
-        device: name.clone(),
-        net: "10.244.1.2/24".parse().unwrap(),
-        preferred: true,
-    }));
+    add(Item::Address(Address::new(name.clone(), "10.244.1.2/24".parse().unwrap())));
     add(Item::State(LinkState { device: name, up: true }));
     plan
 }

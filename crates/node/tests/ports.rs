@@ -31,9 +31,7 @@ fn port(name: &str, number: u8, network: &str) -> InternalPort {
 
 /// A port with its addresses and a route.
 fn items(name: &str, number: u8, network: &str) -> Vec<Item> {
-    let address = |net: String| {
-        Item::Address(Address { device: name.into(), net: net.parse().unwrap(), preferred: true })
-    };
+    let address = |net: String| Item::Address(Address::new(name, net.parse().unwrap()));
     let via = format!("10.244.{number}.1").parse().unwrap();
     let target = Target::Forward { via: Some(via), device: Some(name.into()) };
     let dest = format!("10.{number}.0.0/16").parse().unwrap();

@@ -1,5 +1,5 @@
 //! What the rows of policies mean, against what the specification says: a small reading of OVN's matches on one side, a small reading of
-//! the policies' own manifests on the other, and random policies, pods and packets between them.
+//! the policies' own manifests (`causeway_testing::policy`) on the other, and random policies, pods and packets between them.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -12,6 +12,7 @@ use causeway_ovn::{Plan, Planned, Planner as _};
 use causeway_ovsdb::{Atom, Datum};
 use causeway_plan::northbound;
 use causeway_record::{Logging, NamedPort, Namespace, OfKind, Pod, Protocol, Watched as _};
+use causeway_testing::policy::{self as policy_spec, Choices, Person, Written};
 use causeway_zone::{Direction, Meeting, Zone};
 use ipnet::IpNet;
 use proptest::prelude::*;
@@ -35,172 +36,6 @@ impl Packet<'_> {
         let itself = if self.source.is_ipv4() { "169.254.0.5" } else { "fd69::5" };
         let source = if self.from.key == self.to.key { itself.parse().unwrap() } else { self.source };
         Self { source, ..*self }
-    }
-}
-
-// ---------------------------------------------------------------------------------------------- the specification
-
-fn labels_match(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
-    let equal = selector["matchLabels"].as_object().into_iter().flatten();
-    let mut equal = equal.map(|(key, value)| (labels.get(key).map(String::as_str), value.as_str()));
-    let mut expressions = selector["matchExpressions"].as_array().into_iter().flatten();
-    equal.all(|(has, wanted)| has == wanted)
-        && expressions.all(|asked| {
-            let value = labels.get(asked["key"].as_str().unwrap());
-            let listed = value.is_some_and(|value| {
-                asked["values"].as_array().is_some_and(|all| all.contains(&json!(value)))
-            });
-            match asked["operator"].as_str().unwrap() {
-                "In" => listed,
-                "NotIn" => !listed,
-                "Exists" => value.is_some(),
-                "DoesNotExist" => value.is_none(),
-                other => panic!("{other}"),
-            }
-        })
-}
-
-/// The policies and namespaces as they were written.
-#[derive(Clone, Debug, Default)]
-struct Written {
-    namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    policies: BTreeMap<String, Value>,
-    cluster: BTreeMap<String, Value>,
-}
-
-impl Written {
-    fn namespace_matches(&self, selector: &Value, pod: &Pod) -> bool {
-        labels_match(selector, &self.namespaces[pod.key.namespace.as_str()])
-    }
-
-    /// Whether a peer of a NetworkPolicy is the other end.
-    fn is_peer(&self, policy_namespace: &str, peer: &Value, other: &Pod, address: IpAddr) -> bool {
-        if let Some(cidr) = peer["ipBlock"]["cidr"].as_str() {
-            let within = |text: &str| text.parse::<IpNet>().unwrap().contains(&address);
-            let mut except = peer["ipBlock"]["except"].as_array().into_iter().flatten();
-            return within(cidr) && !except.any(|text| within(text.as_str().unwrap()));
-        }
-        let namespace = match &peer["namespaceSelector"] {
-            Value::Null => other.key.namespace.as_str() == policy_namespace,
-            selector => self.namespace_matches(selector, other),
-        };
-        namespace && (peer["podSelector"].is_null() || labels_match(&peer["podSelector"], &other.labels))
-    }
-
-    fn port_allows(port: &Value, packet: &Packet<'_>) -> bool {
-        if port["protocol"].as_str().unwrap_or("TCP").to_lowercase() != packet.protocol {
-            return false;
-        }
-        match &port["port"] {
-            Value::Null => true,
-            Value::String(name) => packet.to.named_ports.iter().any(|named| {
-                named.name == *name
-                    && named.protocol.to_string().to_lowercase() == packet.protocol
-                    && named.port == packet.port
-            }),
-            number => {
-                let (first, last) = (number.as_u64().unwrap(), port["endPort"].as_u64());
-                (first..=last.unwrap_or(first)).contains(&u64::from(packet.port))
-            }
-        }
-    }
-
-    /// Whether NetworkPolicies close a direction for a packet; nothing if none is about it.
-    fn tenants(&self, packet: &Packet<'_>, ingress: bool) -> Option<bool> {
-        let (subject, other, address) = if ingress {
-            (packet.to, packet.from, packet.source)
-        } else {
-            (packet.from, packet.to, packet.target)
-        };
-        let (list, peers, kind) =
-            if ingress { ("ingress", "from", "Ingress") } else { ("egress", "to", "Egress") };
-        let mut verdict = None;
-        for (key, spec) in &self.policies {
-            let namespace = key.split('/').next().unwrap();
-            let about = subject.key.namespace.as_str() == namespace
-                && labels_match(&spec["podSelector"], &subject.labels);
-            if !about || !spec["policyTypes"].as_array().unwrap().contains(&json!(kind)) {
-                continue;
-            }
-            let lets = |rule: &Value| {
-                let of = |name: &str| rule[name].as_array().filter(|all| !all.is_empty()).cloned();
-                let peer = of(peers)
-                    .is_none_or(|all| all.iter().any(|peer| self.is_peer(namespace, peer, other, address)));
-                let port =
-                    of("ports").is_none_or(|all| all.iter().any(|port| Self::port_allows(port, packet)));
-                peer && port
-            };
-            let allowed = spec[list].as_array().into_iter().flatten().any(lets);
-            verdict = Some(verdict.unwrap_or(false) || allowed);
-        }
-        verdict
-    }
-
-    /// What cluster-scoped policies of a tier decide: `Accept`, `Deny`, or nothing.
-    fn cluster(&self, tier: &str, packet: &Packet<'_>, ingress: bool) -> Option<bool> {
-        let (subject, other, address) = if ingress {
-            (packet.to, packet.from, packet.source)
-        } else {
-            (packet.from, packet.to, packet.target)
-        };
-        let (list, peers) = if ingress { ("ingress", "from") } else { ("egress", "to") };
-        let mut specs: Vec<&Value> = self.cluster.values().filter(|spec| spec["tier"] == tier).collect();
-        specs.sort_by_key(|spec| spec["priority"].as_u64());
-        for spec in specs {
-            if !self.namespace_matches(&spec["subject"]["namespaces"], subject) {
-                continue;
-            }
-            for rule in spec[list].as_array().into_iter().flatten() {
-                let is_peer = |peer: &Value| {
-                    if let Some(networks) = peer["networks"].as_array() {
-                        return networks
-                            .iter()
-                            .any(|net| net.as_str().unwrap().parse::<IpNet>().unwrap().contains(&address));
-                    }
-                    match &peer["namespaces"] {
-                        Value::Null => {
-                            self.namespace_matches(&peer["pods"]["namespaceSelector"], other)
-                                && labels_match(&peer["pods"]["podSelector"], &other.labels)
-                        }
-                        selector => self.namespace_matches(selector, other),
-                    }
-                };
-                let is_port = |asked: &Value| {
-                    if let Some(name) = asked["destinationNamedPort"].as_str() {
-                        let named = |one: &NamedPort| {
-                            one.name == name
-                                && one.protocol.to_string().to_lowercase() == packet.protocol
-                                && one.port == packet.port
-                        };
-                        return packet.to.named_ports.iter().any(named);
-                    }
-                    asked[packet.protocol]["destinationPort"]["number"] == packet.port
-                };
-                let ports = rule["protocols"].as_array();
-                if rule[peers].as_array().unwrap().iter().any(is_peer)
-                    && ports.is_none_or(|all| all.iter().any(is_port))
-                {
-                    match rule["action"].as_str().unwrap() {
-                        "Accept" => return Some(true),
-                        "Deny" => return Some(false),
-                        _ => return None,
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    fn passes(&self, packet: &Packet<'_>) -> bool {
-        let itself = packet.from.key == packet.to.key;
-        [false, true].into_iter().all(|ingress| {
-            // Tenants' policies let a pod in that comes to itself; administrators' are about it, too.
-            let tenants = || self.tenants(packet, ingress).map(|lets| lets || (itself && ingress));
-            self.cluster("Admin", packet, ingress)
-                .or_else(tenants)
-                .or_else(|| self.cluster("Baseline", packet, ingress))
-                .unwrap_or(true)
-        })
     }
 }
 
@@ -434,108 +269,57 @@ fn is_primary(port: &str, pod: &Pod) -> bool {
 
 const NAMESPACES: [&str; 4] = ["x", "y", "ns1", "ns2"];
 
-fn selectors() -> impl Strategy<Value = Value> {
-    let asked = |operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": "pod", "operator": operator, "values": values}]});
-    prop::sample::select(vec![
-        json!({}),
-        json!({"matchLabels": {"pod": "a"}}),
-        json!({"matchLabels": {"pod": "b"}}),
-        json!({"matchLabels": {"pod": "nobody"}}),
-        asked("In", &["a", "c"]),
-        asked("NotIn", &["a"]),
-        json!({"matchExpressions": [{"key": "pod", "operator": "Exists"}]}),
-        json!({"matchExpressions": [{"key": "odd", "operator": "DoesNotExist"}]}),
-    ])
-}
-
-fn namespace_selectors() -> impl Strategy<Value = Value> {
-    prop::sample::select(vec![
-        json!({}),
-        json!({"matchLabels": {"name": "x"}}),
-        json!({"matchLabels": {"name": "ns2"}}),
-        json!({"matchLabels": {"team": "a"}}),
-        json!({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}),
-    ])
-}
-
-fn peers() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        selectors().prop_map(|pods| json!({"podSelector": pods})),
-        namespace_selectors().prop_map(|namespaces| json!({"namespaceSelector": namespaces})),
-        (selectors(), namespace_selectors())
-            .prop_map(|(pods, namespaces)| json!({"podSelector": pods, "namespaceSelector": namespaces})),
-        prop::sample::select(vec![
+fn choices() -> Choices {
+    Choices {
+        namespaces: NAMESPACES.to_vec(),
+        pods: Choices::selectors_of_pods(),
+        selectors: vec![
+            json!({}),
+            json!({"matchLabels": {"name": "x"}}),
+            json!({"matchLabels": {"name": "ns2"}}),
+            json!({"matchLabels": {"team": "a"}}),
+            json!({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}),
+        ],
+        blocks: vec![
             json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.244.0.10/32", "10.20.0.0/24"]}}),
             json!({"ipBlock": {"cidr": "203.203.0.0/16"}}),
             json!({"ipBlock": {"cidr": "::/0", "except": ["fd00:10:244::/64"]}}),
-        ]),
-    ]
-}
-
-fn ports() -> impl Strategy<Value = Value> {
-    prop::sample::select(vec![
-        json!({"port": 80}),
-        json!({"protocol": "UDP", "port": 80}),
-        json!({"port": 79, "endPort": 81}),
-        json!({"protocol": "UDP"}),
-        json!({"port": "http"}),
-        json!({"protocol": "UDP", "port": "dns"}),
-        json!({"port": "nobody-has-it"}),
-    ])
-}
-
-fn policies() -> impl Strategy<Value = (String, Value)> {
-    let rule = || (prop::collection::vec(peers(), 0..3), prop::collection::vec(ports(), 0..3));
-    let rules = || prop::collection::vec(rule(), 0..3);
-    let types =
-        prop::sample::select(vec![json!(["Ingress"]), json!(["Egress"]), json!(["Ingress", "Egress"])]);
-    let name = (prop::sample::select(NAMESPACES.to_vec()), 0..3u8);
-    (name, selectors(), types, rules(), rules()).prop_map(|((namespace, n), pods, types, into, out)| {
-        let of = |peers: &str, rules: Vec<(Vec<Value>, Vec<Value>)>| -> Vec<Value> {
-            rules.into_iter().map(|(given, ports)| json!({peers: given, "ports": ports})).collect()
-        };
-        let spec = json!({"podSelector": pods, "policyTypes": types, "ingress": of("from", into), "egress": of("to", out)});
-        (format!("{namespace}/p{n}"), spec)
-    })
-}
-
-fn cluster_policies() -> impl Strategy<Value = (String, Value)> {
-    let peer = || {
-        prop_oneof![
-            namespace_selectors().prop_map(|namespaces| json!({"namespaces": namespaces})),
-            (namespace_selectors(), selectors()).prop_map(
-                |(namespaces, pods)| json!({"pods": {"namespaceSelector": namespaces, "podSelector": pods}})
-            ),
-        ]
-    };
-    let protocols = || {
-        prop::sample::select(vec![
+        ],
+        ports: vec![
+            json!({"port": 80}),
+            json!({"protocol": "UDP", "port": 80}),
+            json!({"port": 79, "endPort": 81}),
+            json!({"protocol": "UDP"}),
+            json!({"port": "http"}),
+            json!({"protocol": "UDP", "port": "dns"}),
+            json!({"port": "nobody-has-it"}),
+        ],
+        protocols: vec![
             Value::Null,
             json!([{"tcp": {"destinationPort": {"number": 80}}}]),
             json!([{"destinationNamedPort": "http"}]),
             json!([{"udp": {"destinationPort": {"number": 80}}}, {"destinationNamedPort": "dns"}]),
-        ])
-    };
-    let action = || prop::sample::select(vec!["Accept", "Deny", "Pass"]);
-    let rule = || (action(), prop::collection::vec(peer(), 1..3), protocols());
-    let rules = || prop::collection::vec(rule(), 0..3);
-    let tier = prop::sample::select(vec!["Admin", "Baseline"]);
-    (0..3u32, tier, namespace_selectors(), rules(), rules()).prop_map(|(n, tier, subject, into, out)| {
-        let of = |peers: &str, rules: Vec<(&str, Vec<Value>, Value)>| -> Vec<Value> {
-            let rule = |(action, given, protocols): (&str, Vec<Value>, Value)| {
-                let mut rule = json!({"action": action, peers: given});
-                if !protocols.is_null() {
-                    rule["protocols"] = protocols;
-                }
-                rule
-            };
-            rules.into_iter().map(rule).collect()
-        };
-        // No two of a tier have the same priority: which comes first is not defined then.
-        let spec = json!({"tier": tier, "priority": 10 * n, "subject": {"namespaces": subject},
-            "ingress": of("from", into), "egress": of("to", out)});
-        (format!("c{n}"), spec)
-    })
+        ],
+    }
+}
+
+/// The pod, as the specification sees it.
+fn person(pod: &Pod) -> Person {
+    let port =
+        |named: &NamedPort| (named.name.to_string(), named.protocol.to_string().to_lowercase(), named.port);
+    Person {
+        namespace: pod.key.namespace.to_string(),
+        name: pod.key.name.to_string(),
+        labels: pod.labels.clone(),
+        ports: pod.named_ports.iter().map(port).collect(),
+    }
+}
+
+/// Whether the specification lets a packet pass.
+fn passes(written: &Written, packet: &Packet<'_>) -> bool {
+    let Packet { source, target, protocol, port, .. } = *packet;
+    let (from, to) = (&person(packet.from), &person(packet.to));
+    written.passes(&policy_spec::Packet { from, to, source, target, protocol, port })
 }
 
 fn people() -> Vec<Pod> {
@@ -650,7 +434,7 @@ fn check(written: &Written, road: bool) -> Result<(), TestCaseError> {
             {
                 let packet =
                     Packet { from, to, source: address(from, six), target: address(to, six), protocol, port };
-                let passes = written.passes(&packet);
+                let passes = passes(written, &packet);
                 prop_assert_eq!(rows.passes(&packet), passes, "{:?}", packet);
                 // What comes to itself and runs already is left alone.
                 if let Some(said) = said(&zone, &packet).filter(|_| from.key != to.key) {
@@ -663,8 +447,8 @@ fn check(written: &Written, road: bool) -> Result<(), TestCaseError> {
 }
 
 fn written() -> impl Strategy<Value = Written> {
-    let policies = prop::collection::btree_map(any::<u8>(), policies(), 0..6);
-    let cluster = prop::collection::btree_map(any::<u8>(), cluster_policies(), 0..4);
+    let policies = prop::collection::btree_map(any::<u8>(), choices().policies(), 0..6);
+    let cluster = prop::collection::btree_map(any::<u8>(), choices().cluster_policies(), 0..4);
     let teams = prop::collection::vec(any::<bool>(), NAMESPACES.len());
     (policies, cluster, teams).prop_map(|(policies, cluster, teams)| {
         let labels = |(name, team): (&str, bool)| {

@@ -19,12 +19,19 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// mgmtd, zebra and bgpd in the namespace of the calling thread, without any configuration.
 pub struct Frr {
     folder: TempDir,
+    /// Where bgpd listens; 0 is nowhere.
+    port: u16,
     daemons: BTreeMap<&'static str, Child>,
 }
 
 impl Frr {
-    /// Starts one.
+    /// Starts one that listens to nobody.
     pub fn start() -> Frr {
+        Self::start_at(0)
+    }
+
+    /// Starts one whose bgpd listens at this port.
+    pub fn start_at(port: u16) -> Frr {
         let folder = TempDir::with_prefix("causeway-frr-").expect("a folder can be made");
         let group = fs::read_to_string("/etc/group").unwrap_or_default();
         fs::write(folder.path().join("group"), format!("{group}\nfrrvty:x:6081:root\n"))
@@ -34,7 +41,7 @@ impl Frr {
         ["run", "lib"]
             .iter()
             .for_each(|name| fs::create_dir(folder.path().join(name)).expect("a folder can be made"));
-        let mut frr = Frr { folder, daemons: BTreeMap::new() };
+        let mut frr = Frr { folder, port, daemons: BTreeMap::new() };
         DAEMONS.into_iter().for_each(|name| frr.start_daemon(name));
         frr
     }
@@ -54,8 +61,7 @@ impl Frr {
         command.arg("-i").arg(folder.join(format!("{name}.pid")));
         command.arg("-z").arg(folder.join("zserv.api"));
         if name == "bgpd" {
-            // It listens to nobody.
-            command.args(["-p", "0"]);
+            command.args(["-p", &self.port.to_string()]);
         }
         let errors = log.try_clone().expect("a file has two handles");
         let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();

@@ -259,3 +259,22 @@ fn what_was_written_belongs_to_what_is_reported() {
     history.iter().for_each(|event| story.play(event));
     assert!(story.world.condition(CNC, "c1", "Ready-In-Zone-n0").starts_with("True"));
 }
+
+/// The first of several nodes that come back is the one that numbers wait for now, and it has cleared them: they are free at once,
+/// not only when the next manager looks.
+#[test]
+fn the_first_node_that_is_back_frees_numbers() {
+    let mut story = Story::begin();
+    let gone = Happens::Lost(Box::new(Happens::Connect(1)), 0);
+    let nodes = [0, 0, 1, 1].map(Happens::Node);
+    [Happens::Connect(1), gone]
+        .iter()
+        .chain(&nodes)
+        .chain([&Happens::Zone(0)])
+        .for_each(|event| story.play(event));
+    story.second();
+    story.second();
+    let before = story.world.objects.clone();
+    story.restart(0);
+    assert_eq!((&story.world.writes, &story.world.objects), (&Vec::new(), &before));
+}

@@ -5,7 +5,7 @@ use causeway_types::host::{LinkKind, Neighbour, Route, Rule, Selector, Target};
 use causeway_types::{Cidr, Family, Mac};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage, AddressProtocol, CacheInfo};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, InfoVrf, LinkAttribute, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVeth, InfoVrf, InfoVxlan, LinkAttribute, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
@@ -33,6 +33,14 @@ pub(super) fn new_link(name: &str, kind: &LinkKind, namespace: Option<RawFd>) ->
         LinkKind::Dummy => vec![LinkInfo::Kind(InfoKind::Dummy)],
         LinkKind::Vrf { table } => {
             vec![LinkInfo::Kind(InfoKind::Vrf), LinkInfo::Data(InfoData::Vrf(vec![InfoVrf::TableId(*table)]))]
+        }
+        LinkKind::Vxlan { id, port, local } => {
+            let local = match local {
+                IpAddr::V4(v4) => InfoVxlan::Local(*v4),
+                IpAddr::V6(v6) => InfoVxlan::Local6(*v6),
+            };
+            let facts = vec![InfoVxlan::Id(*id), local, InfoVxlan::Port(*port), InfoVxlan::Learning(false)];
+            vec![LinkInfo::Kind(InfoKind::Vxlan), LinkInfo::Data(InfoData::Vxlan(facts))]
         }
         LinkKind::Cable { peer, .. } => {
             let mut far = named(peer);

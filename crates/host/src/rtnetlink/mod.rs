@@ -5,6 +5,7 @@
 
 mod messages;
 mod read;
+mod shown;
 mod write;
 
 use crate::error::Result;
@@ -33,6 +34,8 @@ enum Maker {
 impl Mark {
     /// The mark of the node role.
     pub const NODE: Mark = Mark { name: "causeway", protocol: 85 };
+    /// The mark of the EVPN agent, which may run beside the node role.
+    pub const EVPN: Mark = Mark { name: "causeway-evpn", protocol: 84 };
 
     fn alias(self, maker: Maker, owner: &Owner) -> String {
         let word = if maker == Maker::Us { "made" } else { "given" };
@@ -93,9 +96,12 @@ impl Output for KernelOutput {
             | Key::Rule { .. }
             | Key::Neighbour { .. }
             | Key::Proxy { .. } => true,
-            Key::Port(_) | Key::Table { .. } | Key::Element { .. } | Key::Flow { .. } | Key::Section(_) => {
-                false
-            }
+            Key::Port(_)
+            | Key::BridgePort(_)
+            | Key::Table { .. }
+            | Key::Element { .. }
+            | Key::Flow { .. }
+            | Key::Section(_) => false,
         }
     }
 

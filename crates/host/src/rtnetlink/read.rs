@@ -17,6 +17,7 @@ use netlink_packet_route::link::{InfoKind, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourFlags, NeighbourMessage};
 use netlink_packet_route::route::{RouteMessage, RouteProtocol};
 use netlink_packet_route::rule::RuleMessage;
+use std::net::Ipv4Addr;
 
 /// What is found, beside what is wanted.
 struct Reading<'a> {
@@ -47,7 +48,11 @@ impl KernelOutput {
         Ok(reading.actual)
     }
 
-    fn dump(&mut self, what: &str, message: RouteNetlinkMessage) -> Result<Vec<RouteNetlinkMessage>> {
+    pub(super) fn dump(
+        &mut self,
+        what: &str,
+        message: RouteNetlinkMessage,
+    ) -> Result<Vec<RouteNetlinkMessage>> {
         let answers = self.netlink.dump(message);
         answers.map_err(|source| Error::Refused { doing: format!("listing {what}"), source })
     }
@@ -118,11 +123,13 @@ impl KernelOutput {
     fn read_addresses(&mut self, reading: &mut Reading<'_>) -> Result<()> {
         let all = RouteNetlinkMessage::GetAddress(AddressMessage::default());
         let answers = self.dump("addresses", all)?;
+        let shown = self.shown(reading.wanted, &reading.links)?;
         for seen in answers.iter().filter_map(seen_address) {
             let Some(device) = reading.name(seen.index) else { continue };
             let owner = self.owner_of(&device, reading).filter(|_| !seen.local);
             let preferred = !seen.flags.contains(AddressFlags::Deprecated);
-            let item = Item::Address(Address { device, net: seen.net, preferred });
+            let delivered = !shown.contains(&(seen.index, seen.net.addr()));
+            let item = Item::Address(Address { device, net: seen.net, preferred, delivered });
             match owner {
                 Some(owner) => reading.add(item, Whose::Owner(owner)),
                 None if seen.protocol == self.mark.protocol => reading.add(item, Whose::Ours),
@@ -216,6 +223,10 @@ fn kind_of(link: &SeenLink) -> LinkKind {
         Some(InfoKind::Veth) => LinkKind::Cable { peer: String::new(), namespace: None },
         Some(InfoKind::Bridge) => LinkKind::Bridge,
         Some(InfoKind::Dummy) => LinkKind::Dummy,
+        Some(InfoKind::Vxlan) => {
+            let (id, port, local) = link.vxlan.unwrap_or((0, 0, Ipv4Addr::UNSPECIFIED.into()));
+            LinkKind::Vxlan { id, port, local }
+        }
         Some(InfoKind::Vrf) => LinkKind::Vrf { table: link.table.unwrap_or_default() },
         _ => LinkKind::Given,
     }

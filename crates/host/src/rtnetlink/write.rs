@@ -7,10 +7,12 @@ use crate::messages::{SeenLink, address, indexed, named, seen_link, with_flags};
 use crate::namespace::{self, named_namespace, open};
 use crate::netlink::is_missing;
 use crate::settings;
-use causeway_types::host::{Item, Link, LinkKind, LinkState, Neighbour, Owner, Planned, Route, Rule, Target};
+use causeway_types::host::{
+    Address, Item, Link, LinkKind, LinkState, Neighbour, Owner, Planned, Route, Rule, Target,
+};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use nix::errno::Errno;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -27,11 +29,7 @@ impl KernelOutput {
             Item::Namespace(name) => namespace::create_named(name),
             Item::Link(link) => self.make_link(from, link, &planned.owner),
             Item::Setting(setting) => settings::write(&setting.path, &setting.value),
-            Item::Address(wanted) => {
-                let message = address(self.index(&wanted.device)?, &wanted.net);
-                let message = with_lifetime(with_protocol(message, protocol), wanted.preferred);
-                self.change(RouteNetlinkMessage::NewAddress(message), ANEW, &planned.item)
-            }
+            Item::Address(wanted) => self.make_address(from, wanted),
             Item::State(state) => self.make_state(state),
             Item::Route(wanted) => {
                 let message = route(wanted, self.device_of(wanted)?, protocol);
@@ -47,9 +45,12 @@ impl KernelOutput {
                 let message = as_proxy(neighbour(*address, self.index(device)?, protocol));
                 self.change(RouteNetlinkMessage::NewNeighbour(message), ANEW, &planned.item)
             }
-            Item::Port(_) | Item::Table(_) | Item::Element(_) | Item::Flow(_) | Item::Section(_) => {
-                Err(Error::Unsupported)
-            }
+            Item::Port(_)
+            | Item::BridgePort(_)
+            | Item::Table(_)
+            | Item::Element(_)
+            | Item::Flow(_)
+            | Item::Section(_) => Err(Error::Unsupported),
         }
     }
 
@@ -92,7 +93,7 @@ impl KernelOutput {
         })
     }
 
-    fn link(&mut self, name: &str) -> Result<Option<SeenLink>> {
+    pub(super) fn link(&mut self, name: &str) -> Result<Option<SeenLink>> {
         match self.netlink.get(RouteNetlinkMessage::GetLink(named(name))) {
             Ok(answers) => Ok(answers.iter().find_map(seen_link)),
             Err(error) if is_missing(&error) => Ok(None),
@@ -109,6 +110,20 @@ impl KernelOutput {
             Target::Forward { device: Some(device), .. } => self.index(device).map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// An address that is only for show is there before the kernel's routes to it go: a moment in between is harmless, and the next look
+    /// sees them.
+    fn make_address(&mut self, from: Option<&Item>, wanted: &Address) -> Result<()> {
+        let item = Item::Address(wanted.clone());
+        let is_there = matches!(from, Some(Item::Address(from)) if from.preferred == wanted.preferred);
+        if !is_there || wanted.delivered {
+            let message =
+                with_protocol(address(self.index(&wanted.device)?, &wanted.net), self.mark.protocol);
+            let message = with_lifetime(message, wanted.preferred);
+            self.change(RouteNetlinkMessage::NewAddress(message), ANEW, &item)?;
+        }
+        if wanted.delivered { Ok(()) } else { self.stop_delivery(&wanted.device, &item, wanted.net.addr()) }
     }
 
     fn make_state(&mut self, state: &LinkState) -> Result<()> {
@@ -150,10 +165,23 @@ impl KernelOutput {
             LinkKind::Cable { namespace: Some(name), .. } => Some(open(&named_namespace(name))?),
             _ => None,
         };
+        if let LinkKind::Vrf { table } = wanted.kind {
+            self.is_free(table)?;
+        }
         let far_end = far.as_ref().map(AsRawFd::as_raw_fd);
         let Some(message) = new_link(&wanted.name, &wanted.kind, far_end) else { return Ok(false) };
         let item = Item::Link(wanted.clone());
         self.change(RouteNetlinkMessage::NewLink(message), NEW, &item).map(|()| true)
+    }
+
+    /// The kernel lets two VRFs share a table, and FRR ends when it sees that.
+    fn is_free(&mut self, table: u32) -> Result<()> {
+        let answers = self.netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()));
+        let links = answers.map_err(|source| Error::Refused { doing: "listing links".into(), source })?;
+        match links.iter().filter_map(seen_link).find(|link| link.table == Some(table)) {
+            Some(link) => Err(Error::TableTaken { table, by: link.name }),
+            None => Ok(()),
+        }
     }
 
     /// Alias, MAC, MTU and master, as far as they differ.

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-use super::held::Held;
+use crate::held::Held;
 use crate::ovs::Ovs;
 
 /// The kernel tells of changes; what it does not tell of is seen after so long.

@@ -21,7 +21,6 @@ mod flags;
 mod freed;
 mod gateway;
 mod gateway_flags;
-mod held;
 mod host;
 mod isolation_flags;
 mod local_endpoints;

@@ -91,7 +91,7 @@ fn management(network: &Active, node: &NodeName) -> Result<Vec<Item>, String> {
     let ipv6 = network.legs.iter().any(|leg| leg.management.addr().is_ipv6());
     items.extend(settings(&device, ipv6));
     for leg in &network.legs {
-        items.push(Item::Address(Address { device: device.clone(), net: leg.management, preferred: true }));
+        items.push(Item::Address(Address::new(device.clone(), leg.management)));
         let target = Target::Forward { via: Some(leg.gateway.addr()), device: Some(device.clone()) };
         let route = |dest| Route {
             table: MAIN_TABLE,

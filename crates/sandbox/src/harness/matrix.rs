@@ -60,6 +60,15 @@ impl Matrix {
         self.cells.iter().filter_map(wrong).collect()
     }
 
+    /// The pairs of which another number of addresses answers than should.
+    pub fn miscounted(&self, should: impl Fn(&str, &str) -> usize) -> Vec<String> {
+        let wrong = |((from, to), cell): (&(String, String), &Cell)| {
+            let wanted = should(from, to);
+            (cell.answered != wanted).then(|| format!("{from} -> {to}: {}, not {wanted}", cell.answered))
+        };
+        self.cells.iter().filter_map(wrong).collect()
+    }
+
     /// Pods that could not ask, and why: what is not known about them is no isolation.
     pub fn failures(&self) -> &BTreeMap<String, String> {
         &self.failures
@@ -246,6 +255,7 @@ mod tests {
             Matrix { pods: vec!["a".into(), "b".into()], cells: cells.into(), failures: BTreeMap::new() };
         assert!(matrix.reaches("a", "b") && !matrix.reaches("b", "a") && !matrix.is_full());
         assert_eq!(matrix.pairs(), BTreeSet::from([("a", "b")]));
+        assert_eq!(matrix.miscounted(|_, _| 2), ["b -> a: 1, not 2"]);
         let words: Vec<String> = matrix.to_string().split_whitespace().map(str::to_owned).collect();
         assert_eq!(words, ["1", "2", "1", "a", "2/2", "2", "b", "1/2"]);
         matrix.failures.insert("c".into(), "no shell".into());

@@ -30,7 +30,7 @@ fn setting(path: &str, value: &str) -> Item {
 }
 
 fn address(link: &str, net: IpNet) -> Item {
-    Item::Address(Address { device: link.into(), net, preferred: true })
+    Item::Address(Address::new(link, net))
 }
 
 fn route(to: IpNet, via: IpNet) -> Item {

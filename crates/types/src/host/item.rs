@@ -26,6 +26,8 @@ pub enum Item {
     Namespace(String),
     /// An internal port of Open vSwitch.
     Port(InternalPort),
+    /// A port of a bridge to the outside.
+    BridgePort(BridgePort),
     /// A link.
     Link(Link),
     /// A setting of the kernel.
@@ -74,6 +76,19 @@ pub struct InternalPort {
     pub mtu: u32,
 }
 
+/// A port of a bridge of Open vSwitch that no logical port stands behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BridgePort {
+    /// The name of port and device.
+    pub name: String,
+    /// The bridge that has the port.
+    pub bridge: String,
+    /// Whether the switch makes the device; it is there already otherwise, or comes.
+    pub internal: bool,
+    /// The VLAN whose packets it takes, without their tag; none is a port like any other.
+    pub tag: Option<u16>,
+}
+
 /// A link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
@@ -110,6 +125,15 @@ pub enum LinkKind {
         /// The routing table of its ports.
         table: u32,
     },
+    /// A tunnel of VXLAN that learns nothing by itself: who is behind whom is told.
+    Vxlan {
+        /// The number of the network (VNI).
+        id: u32,
+        /// The UDP port.
+        port: u16,
+        /// The node's own end of all tunnels.
+        local: IpAddr,
+    },
 }
 
 /// A setting of the kernel.
@@ -131,6 +155,17 @@ pub struct Address {
     /// Whether the kernel may choose it as the source of packets that name none. Counts for IPv6 alone.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub preferred: bool,
+    /// Whether the node itself takes what is sent there. If not, the address is only for show: the routes that the kernel makes for it go,
+    /// and packets take the way of the other routes.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub delivered: bool,
+}
+
+impl Address {
+    /// An address like any other.
+    pub fn new(device: impl Into<String>, net: IpNet) -> Self {
+        Self { device: device.into(), net, preferred: true, delivered: true }
+    }
 }
 
 fn yes() -> bool {
@@ -294,6 +329,7 @@ impl Item {
         match self {
             Self::Namespace(name) => Key::Namespace(name.clone()),
             Self::Port(port) => Key::Port(port.name.clone()),
+            Self::BridgePort(port) => Key::BridgePort(port.name.clone()),
             Self::Link(link) => Key::Link(link.name.clone()),
             Self::Setting(setting) => Key::Setting(setting.path.clone()),
             Self::Address(Address { device, net, .. }) => Key::Address { device: device.clone(), net: *net },
@@ -330,7 +366,7 @@ impl Item {
     pub fn rank(&self) -> u8 {
         match self {
             Self::Namespace(_) => 0,
-            Self::Port(_) => 1,
+            Self::Port(_) | Self::BridgePort(_) => 1,
             Self::Link(link) if link.master.is_none() => 2,
             Self::Link(_) => 3,
             Self::Setting(_) => 4,
@@ -362,10 +398,16 @@ impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.key())?;
         match self {
-            Self::Namespace(_) | Self::Address(Address { preferred: true, .. }) | Self::Proxy { .. } => {
-                Ok(())
+            Self::Namespace(_) | Self::Proxy { .. } => Ok(()),
+            Self::Address(address) => {
+                f.write_str(if address.preferred { "" } else { ": never chosen as a source" })?;
+                f.write_str(if address.delivered { "" } else { ": for show" })
             }
-            Self::Address(_) => f.write_str(": never chosen as a source"),
+            Self::BridgePort(port) => {
+                let kind = if port.internal { "internal" } else { "device" };
+                write!(f, ": {kind} on {}", port.bridge)?;
+                port.tag.map_or(Ok(()), |tag| write!(f, ", VLAN {tag}"))
+            }
             Self::Port(port) => write!(
                 f,
                 ": {} on {}, MAC {}, MTU {}{}",
@@ -401,6 +443,7 @@ impl fmt::Display for Link {
             LinkKind::Bridge => f.write_str("bridge")?,
             LinkKind::Dummy => f.write_str("dummy")?,
             LinkKind::Vrf { table } => write!(f, "VRF of table {table}")?,
+            LinkKind::Vxlan { id, port, local } => write!(f, "VXLAN {id} from {local} port {port}")?,
         }
         let words = [
             self.mac.map(|mac| format!(", MAC {mac}")),

@@ -15,6 +15,8 @@ pub enum Key {
     Namespace(String),
     /// A port of Open vSwitch, by the name of its device.
     Port(String),
+    /// A port of a bridge of Open vSwitch to the outside, by the name of its device.
+    BridgePort(String),
     /// A link, by name.
     Link(String),
     /// A setting, by its path below `/proc/sys/net`, with slashes.
@@ -160,7 +162,7 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Namespace(name) => write!(f, "namespace {name}"),
-            Self::Port(name) => write!(f, "Open vSwitch port {name}"),
+            Self::Port(name) | Self::BridgePort(name) => write!(f, "Open vSwitch port {name}"),
             Self::Link(name) => write!(f, "link {name}"),
             Self::Setting(path) => write!(f, "setting {path}"),
             Self::Address { device, net } => write!(f, "address {net} of {device}"),

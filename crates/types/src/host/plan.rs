@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn address(device: &str, net: &str) -> Item {
-        Item::Address(Address { device: device.into(), net: net.parse().unwrap(), preferred: true })
+        Item::Address(Address::new(device, net.parse().unwrap()))
     }
 
     fn route(dest: &str, via: &str) -> Item {

@@ -99,7 +99,10 @@ fn routes(bridge: &Bridge, side: &Side, mtu: Option<u32>) -> Vec<Item> {
     };
     let mut items = vec![
         // Only the routes below choose it: whatever else the node sends leaves by an address that others know.
-        Item::Address(Address { device: device.clone(), net: IpNet::from(host), preferred: host.is_ipv4() }),
+        Item::Address(Address {
+            preferred: host.is_ipv4(),
+            ..Address::new(device.clone(), IpNet::from(host))
+        }),
         route(Cidr::host(hop), None, None, None),
         route(side.masquerade, Some(hop), None, None),
         Item::Neighbour(Neighbour { device: device.clone(), address: hop, mac: bridge.next_hop() }),

@@ -23,41 +23,52 @@ const RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
 
 /// Connections by socket.
-pub(super) struct Held {
+pub(crate) struct Held {
     told: watch::Sender<u64>,
+    /// Whether the other end speaks OpenFlow; elsewhere nothing is said.
+    openflow: bool,
     by_socket: BTreeMap<PathBuf, JoinSet<()>>,
 }
 
 impl Held {
     /// None yet.
-    pub(super) fn new() -> Held {
-        Held { told: watch::channel(0).0, by_socket: BTreeMap::new() }
+    pub(crate) fn new() -> Held {
+        Held { told: watch::channel(0).0, openflow: true, by_socket: BTreeMap::new() }
+    }
+
+    /// None yet, to servers that speak only when they are spoken to.
+    pub(crate) fn silent() -> Held {
+        Held { openflow: false, ..Held::new() }
     }
 
     /// Changes when a connection ends or begins.
-    pub(super) fn events(&self) -> watch::Receiver<u64> {
+    pub(crate) fn events(&self) -> watch::Receiver<u64> {
         self.told.subscribe()
     }
 
     /// Holds connections to these sockets, and to no others.
-    pub(super) fn only(&mut self, sockets: &BTreeSet<PathBuf>) {
+    pub(crate) fn only(&mut self, sockets: &BTreeSet<PathBuf>) {
         self.by_socket.retain(|socket, _| sockets.contains(socket));
         for socket in sockets {
             if !self.by_socket.contains_key(socket) {
                 let mut task = JoinSet::new();
-                task.spawn(hold(socket.clone(), self.told.clone()));
+                task.spawn(hold(socket.clone(), self.told.clone(), self.openflow));
                 self.by_socket.insert(socket.clone(), task);
             }
         }
     }
 }
 
-async fn hold(socket: PathBuf, told: watch::Sender<u64>) {
+async fn hold(socket: PathBuf, told: watch::Sender<u64>, openflow: bool) {
     let mut retry = RETRY;
     loop {
         if let Ok(stream) = UnixStream::connect(&socket).await {
             told.send_modify(|count| *count += 1);
-            ended(stream).await;
+            if openflow {
+                ended(stream).await
+            } else {
+                silence_ended(stream).await
+            }
             told.send_modify(|count| *count += 1);
             retry = RETRY;
         }
@@ -71,6 +82,12 @@ async fn ended(mut stream: UnixStream) {
     if stream.write_all(&HELLO).await.is_ok() {
         while answered(&mut stream).await.is_ok() {}
     }
+}
+
+/// Returns when the other end goes.
+async fn silence_ended(mut stream: UnixStream) {
+    let mut said = [0; 256];
+    while stream.read(&mut said).await.is_ok_and(|length| length > 0) {}
 }
 
 /// Takes one message, and answers it if it asks whether somebody is there.

@@ -1,0 +1,193 @@
+//! The host's side of the agent, in a task of its own: it is told what is planned, listens to everybody who can undo it, and never
+//! keeps the agent waiting.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use causeway_host::{Applied, Mark, follow_kernel};
+use causeway_types::host::{HostPlan, HostUpdate};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::metrics::Metrics;
+use super::outputs::{Look, Outputs};
+use crate::held::Held;
+
+/// Everybody tells of changes; what nobody tells of is seen after so long.
+const REPAIR: Duration = Duration::from_secs(60);
+/// Who changes one thing changes more: so long after the first, all is looked at once.
+const SETTLE: Duration = Duration::from_millis(50);
+/// What is not as planned is tried again after so long, then after longer, up to a limit.
+const RETRY: Duration = Duration::from_millis(250);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+/// Flows of ours are counted so often: nobody tells if somebody else takes one away.
+const COUNT: Duration = Duration::from_secs(5);
+/// The daemons of FRR that forget what they were told when they end.
+const DAEMONS: [&str; 2] = ["zebra.vty", "bgpd.vty"];
+
+/// What the task is told.
+pub(super) enum Order {
+    /// What differs from what should be so far.
+    Update(HostUpdate),
+    /// The bridges that there are; ports of ours may have changed, too.
+    Bridges(BTreeSet<String>),
+}
+
+pub(super) struct Work {
+    plan: Arc<HostPlan>,
+    /// Whether anything was planned: nothing is touched before.
+    begun: bool,
+    outputs: Arc<Mutex<Outputs>>,
+    switches: Held,
+    frr: Held,
+    look: Look,
+    retry: Duration,
+    metrics: Metrics,
+    said: watch::Sender<Result<(), String>>,
+    /// What was said last, so that it is said once.
+    problems: BTreeSet<String>,
+}
+
+impl Work {
+    pub(super) fn new(
+        outputs: Outputs,
+        frr: &Path,
+        metrics: Metrics,
+        said: watch::Sender<Result<(), String>>,
+    ) -> Work {
+        let mut silent = Held::silent();
+        silent.only(&DAEMONS.iter().map(|name| frr.join(name)).collect());
+        Work {
+            plan: Arc::default(),
+            begun: false,
+            outputs: Arc::new(Mutex::new(outputs)),
+            switches: Held::new(),
+            frr: silent,
+            look: Look::ALL,
+            retry: RETRY,
+            metrics,
+            said,
+            problems: BTreeSet::new(),
+        }
+    }
+
+    pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> String {
+        let mut kernel = kernel_events();
+        let (mut switches, mut frr) = (self.switches.events(), self.frr.events());
+        loop {
+            while let Ok(order) = orders.try_recv() {
+                self.take(order);
+            }
+            let pause = self.work().await;
+            let look = tokio::select! {
+                order = orders.recv() => match order {
+                    Some(order) => {
+                        self.take(order);
+                        Look::default()
+                    }
+                    None => return "nobody plans any more".into(),
+                },
+                Ok(()) = kernel.changed() => {
+                    sleep(SETTLE).await;
+                    kernel.borrow_and_update();
+                    Look { kernel: true, ..Look::default() }
+                }
+                Ok(()) = switches.changed() => Look { ports: true, flows: true, ..Look::default() },
+                Ok(()) = frr.changed() => Look { frr: true, ..Look::default() },
+                () = self.flows_have_changed() => Look { flows: true, ..Look::default() },
+                () = sleep(pause) => if pause == REPAIR { Look::ALL } else { Look::default() },
+            };
+            self.look = self.look.and(look);
+        }
+    }
+
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Update(update) => {
+                self.begun = true;
+                self.look = update.items.keys().fold(self.look, |look, key| look.and(Look::at(key)));
+                if update.hold_all.is_some() || !update.holds.is_empty() {
+                    self.look = Look::ALL;
+                }
+                Arc::make_mut(&mut self.plan).update(update);
+            }
+            Order::Bridges(bridges) => {
+                lock(&self.outputs).set_bridges(bridges);
+                self.look.ports = true;
+            }
+        }
+    }
+
+    /// Looks where there is reason to, and says how long to wait for the next one.
+    async fn work(&mut self) -> Duration {
+        if !self.begun || !self.look.any() || self.plan.hold_all().is_some() {
+            self.tell_if_held();
+            return REPAIR;
+        }
+        self.switches.only(&lock(&self.outputs).sockets_of(&self.plan));
+        let (outputs, plan, look) = (Arc::clone(&self.outputs), Arc::clone(&self.plan), self.look);
+        let done = tokio::task::spawn_blocking(move || lock(&outputs).apply(&plan, look)).await;
+        let (applied, again) = done.unwrap_or_else(|_| (Applied::default(), look));
+        self.look = again;
+        if applied.writes > 0 {
+            info!(changes = applied.writes, "the node was changed as planned");
+            self.metrics.writes.inc_by(applied.writes as u64);
+        }
+        self.tell(applied.problems.iter().map(ToString::to_string).collect());
+        if again.any() {
+            let pause = self.retry;
+            self.retry = LONGEST_RETRY.min(self.retry * 2);
+            return pause;
+        }
+        self.retry = RETRY;
+        REPAIR
+    }
+
+    fn tell(&mut self, problems: BTreeSet<String>) {
+        for problem in problems.difference(&self.problems) {
+            warn!(problem, "the node is not as planned");
+        }
+        self.metrics.problems.set(problems.len() as i64);
+        let state = problems.first().map_or(Ok(()), |problem| Err(problem.clone()));
+        self.problems = problems;
+        self.said.send_if_modified(|known| std::mem::replace(known, state.clone()) != state);
+    }
+
+    fn tell_if_held(&mut self) {
+        if let Some(reason) = self.plan.hold_all() {
+            let state = Err(reason.to_owned());
+            self.said.send_if_modified(|known| std::mem::replace(known, state.clone()) != state);
+        }
+    }
+
+    async fn flows_have_changed(&self) {
+        loop {
+            sleep(COUNT).await;
+            let outputs = Arc::clone(&self.outputs);
+            let count = tokio::task::spawn_blocking(move || lock(&outputs).flows_have_changed());
+            if count.await.unwrap_or(true) {
+                return;
+            }
+        }
+    }
+}
+
+fn lock(outputs: &Mutex<Outputs>) -> std::sync::MutexGuard<'_, Outputs> {
+    outputs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Changes with every event of the kernel. Where the kernel does not tell, only the slow look remains.
+pub(super) fn kernel_events() -> watch::Receiver<u64> {
+    let (sender, receiver) = watch::channel(0);
+    let tell = move || {
+        sender.send_modify(|count| *count += 1);
+        !sender.is_closed()
+    };
+    if let Err(error) = follow_kernel(Mark::EVPN, tell) {
+        warn!(%error, "changes of the node are seen late");
+    }
+    receiver
+}
