@@ -74,7 +74,7 @@ fn roads_join_what_they_name_and_nothing_else() {
         sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
         wait(sandbox, &[MAIN, SIDE]);
     });
-    println!("{lost} packets lost when one of two connections went");
+    assert_eq!(lost, 0, "packets lost when one of two connections went");
 
     // A network that is not selected any more is cut off at once, whatever becomes of the rest.
     sandbox.kubectl(&["label", "namespace", "red", "side-"]).unwrap();

@@ -6,12 +6,14 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 9] = [
+const BENCHES: [(&str, &str, bool); 11] = [
     ("causeway-node", "diff", true),
     ("causeway-node", "set_member", false),
     ("causeway-cluster", "connect", false),
     ("causeway-plan", "network-add", false),
     ("causeway-plan", "road", false),
+    ("causeway-plan", "road-northd", false),
+    ("causeway-plan", "service-endpoint", false),
     ("causeway-plan", "gateway", false),
     ("causeway-plan", "policy", false),
     ("causeway-node", "pod_add", false),
@@ -46,6 +48,7 @@ pub(crate) fn run(sizes: &str) -> Result<()> {
         }
     }
     print_table(&rows);
+    print_northd(&rows);
     print_gateway(&rows);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench.json");
     fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/../target"))?;
@@ -102,6 +105,42 @@ fn print_table(rows: &[Value]) {
             decimal(&row["limit_wall_s"], 6),
             decimal(&row["ratio"], 2),
             decimal(&row["peak_rss_mb"], 1),
+        );
+    }
+}
+
+/// From the event to the southbound database: what comes after the commit, in both topologies.
+fn print_northd(rows: &[Value]) {
+    println!(
+        "\n{:<20} {:<15} {:>4} {:>4} {:>7} {:>8} {:>8} {:>11} {:>8} {:>8} {:>17}",
+        "until southbound",
+        "topology",
+        "n",
+        "m",
+        "rows",
+        "commit",
+        "sync",
+        "northd CPU",
+        "SB CPU",
+        "flows",
+        "MB NB/SB/northd"
+    );
+    for row in rows.iter().filter(|row| row["sync_s"].is_f64()) {
+        let memory = row["rss_mb"].as_array().into_iter().flatten();
+        let memory: Vec<String> = memory.map(|megabytes| decimal(megabytes, 0)).collect();
+        println!(
+            "{:<20} {:<15} {:>4} {:>4} {:>7} {:>8} {:>8} {:>11} {:>8} {:>8} {:>17}",
+            row["name"].as_str().unwrap_or_default(),
+            row["topology"].as_str().unwrap_or("-"),
+            whole(&row["n"]),
+            whole(&row["m"]),
+            whole(&row["rows"]),
+            decimal(&row["wall_s"], 3),
+            decimal(&row["sync_s"], 2),
+            decimal(&row["northd_cpu_s"], 2),
+            decimal(&row["southbound_cpu_s"], 2),
+            whole(&row["flows"]),
+            memory.join("/"),
         );
     }
 }

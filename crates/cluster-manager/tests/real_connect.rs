@@ -123,6 +123,54 @@ fn zones_report_and_columns_are_filled(cluster: &Cluster) {
     for node in ["n1", "n2"] {
         assert_eq!(condition(&connect, &format!("Ready-In-Zone-{node}"))["reason"], "OVNSetupSucceeded");
     }
+    people_are_told(cluster);
+}
+
+/// What `kubectl` says of a connection that is a success, as a file to read. `CAUSEWAY_RECORD=1` writes it anew.
+fn people_are_told(cluster: &Cluster) {
+    let name = format!("cnc/{EXAMPLE}");
+    let commands: [&[&str]; 3] =
+        [&["get", &name], &["wait", "--for=condition=Ready", &name, "--timeout=30s"], &["describe", &name]];
+    let text: String = commands
+        .iter()
+        .map(|words| {
+            format!("$ kubectl {}\n{}\n", words.join(" "), steady(&cluster.kubectl(words)).trim_end())
+        })
+        .collect();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/connect.txt");
+    if std::env::var_os("CAUSEWAY_RECORD").is_some() {
+        std::fs::write(&file, &text).unwrap();
+    }
+    assert_eq!(text, std::fs::read_to_string(&file).unwrap(), "{}", file.display());
+}
+
+/// Without what differs from run to run: times, versions, numbers in annotations. Events have their own tests.
+fn steady(text: &str) -> String {
+    let (text, _) = text.split_once("Events:").unwrap_or((text, ""));
+    let changing = ["Creation Timestamp:", "Resource Version:", "UID:", "Last Transition Time:"];
+    let mut annotations = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        annotations = line.starts_with("Annotations:") || (annotations && line.starts_with(' '));
+        let key = changing.iter().find(|key| line.trim_start().starts_with(**key));
+        lines.push(match key {
+            Some(key) => format!("{}{key} …", &line[..line.len() - line.trim_start().len()]),
+            None if annotations && line.contains('{') => "                …".to_owned(),
+            None if annotations && line.contains("tunnel-key") => {
+                line.trim_end_matches(char::is_numeric).to_owned() + "…"
+            }
+            None if line.starts_with(EXAMPLE) || line.starts_with("NAME") => row(line),
+            None => line.trim_end().to_owned(),
+        });
+    }
+    lines.join("\n")
+}
+
+/// A line of a table, whose second column is how old the object is.
+fn row(line: &str) -> String {
+    let age = |word: &str| word.ends_with('s') && word.starts_with(|c: char| c.is_ascii_digit());
+    let words = line.split_whitespace().map(|word| if age(word) { "…" } else { word });
+    words.collect::<Vec<_>>().join("  ")
 }
 
 /// The same connection in the other words; it is refused where it must be, with an event.

@@ -11,76 +11,47 @@
 mod measure;
 #[path = "../../node/benches/diff/raw.rs"]
 mod raw;
+#[path = "road/size.rs"]
+mod size;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
 use causeway_ovn::Planned;
 use causeway_plan::{Dirty, northbound};
-use causeway_record::{Connect, Nad};
 use causeway_zone::Zone;
 use measure::Meter;
-use serde_json::{Value, json};
+use serde_json::Value;
+use size::{Size, new_rows};
 use std::os::unix::net::UnixStream;
-use support::server::{Databases, run};
-use support::{Ip, On as _, connect, connect_name, nad, node, rows, two_nodes};
+use std::time::Duration;
+use support::server::{Databases, run, settle};
+use support::{On as _, pod, rows};
 
-/// Networks and nodes.
-const SIZES: [(u32, u32); 3] = [(10, 10), (50, 50), (100, 100)];
+/// Networks, nodes, and how the networks are laid out.
+const SIZES: [(u32, u32, &str); 7] = [
+    (10, 10, "layer3"),
+    (10, 10, "layer2"),
+    (50, 50, "layer3"),
+    (50, 50, "layer2"),
+    (100, 100, "layer3"),
+    (100, 100, "layer2"),
+    (250, 120, "layer3"),
+];
 /// Rows in one raw transaction.
 const CHUNK: usize = 1_000;
+/// From so many networks on a pod comes while the road is made.
+const WITH_A_POD: u32 = 250;
 
 fn main() {
-    for (networks, nodes) in SIZES {
-        for layer in ["layer3", "layer2"] {
-            for topology in ["transit", "compact"] {
-                eprintln!("a {topology} road of {networks} {layer} networks x {nodes} nodes");
-                run(measure(Size { networks, nodes, layer, topology }));
+    for (networks, nodes, layer) in SIZES {
+        for topology in ["transit", "compact"] {
+            eprintln!("a {topology} road of {networks} {layer} networks x {nodes} nodes");
+            let size = Size { networks, nodes, layer, topology, stubs: false };
+            run(measure(size));
+            if networks >= WITH_A_POD {
+                run(a_pod_meanwhile(size));
             }
         }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Size {
-    networks: u32,
-    nodes: u32,
-    layer: &'static str,
-    topology: &'static str,
-}
-
-impl Size {
-    /// A network with addresses of its own.
-    fn network(&self, id: u32) -> Nad {
-        let first = if self.layer == "layer3" { 11 } else { 21 };
-        let host = if self.layer == "layer3" { "/24" } else { "" };
-        let subnets = format!("{}.{}.0.0/16{host}", first + id / 200, id % 200);
-        nad(
-            &format!("t{id}/net"),
-            &format!("t{id}_net"),
-            id,
-            json!({"topology": self.layer, "subnets": subnets}),
-        )
-    }
-
-    /// The cluster without the road.
-    fn zone(&self) -> Zone {
-        let mut zone = two_nodes(Ip::V4, None);
-        (3..=self.nodes).for_each(|n| drop(zone.apply_node(&node(&format!("n{n}"), n + 1))));
-        (1..=self.networks + 1).for_each(|id| drop(zone.apply_nad(&self.network(id))));
-        zone
-    }
-
-    fn road(&self, networks: u32) -> Connect {
-        let owners: Vec<String> = (1..=networks).map(|id| format!("{}_{id}", self.layer)).collect();
-        let owners: Vec<&str> = owners.iter().map(String::as_str).collect();
-        connect("road", self.topology, Ip::V4, &owners)
-    }
-
-    fn say(&self, step: &str, mut row: Value) {
-        row["name"] = format!("connect-{step}").into();
-        row["topology"] = format!("{} {}", self.topology, self.layer).into();
-        (row["n"], row["m"]) = (self.networks.into(), self.nodes.into());
-        println!("{row}");
     }
 }
 
@@ -122,9 +93,36 @@ async fn limited(mut row: Value, size: &Size, had: Option<u32>, more: &[Planned]
     row
 }
 
-fn new_rows(before: &[Planned], after: &[Planned]) -> Vec<Planned> {
-    let known: std::collections::BTreeSet<&str> = before.iter().map(|row| &*row.path).collect();
-    after.iter().filter(|row| !known.contains(&*row.path)).cloned().collect()
+/// How long a pod waits for its port while everything of a road is written.
+async fn a_pod_meanwhile(size: Size) {
+    let mut databases = Databases::start();
+    let mut zone = size.zone();
+    databases.apply(&zone, Dirty::everything()).await;
+    let road = zone.apply_connect(&size.road(size.networks)).on(&zone);
+    road.northbound.iter().for_each(|prefix| databases.north_writer.dirty(prefix));
+    let begun = tokio::time::timeout(
+        Duration::from_millis(300),
+        settle(&mut databases.north_writer, &northbound(&zone)),
+    );
+    assert!(begun.await.is_err(), "the road was made before the pod came");
+    let meter = Meter::start(databases.north.pid());
+    let guest = pod("t1/late", "n1", &[("t1/net", "primary", &["11.1.0.99/24"], None)]);
+    let dirty = zone.apply_pod(&guest).on(&zone);
+    dirty.northbound.iter().for_each(|prefix| databases.north_writer.dirty(prefix));
+    let planner = northbound(&zone);
+    while !has_port(&databases) {
+        databases.north_writer.turn(&planner).await;
+    }
+    let mut row = meter.row("pod");
+    settle(&mut databases.north_writer, &planner).await;
+    row["rows"] = 1.into();
+    size.say("connect-pod-meanwhile", row);
+}
+
+fn has_port(databases: &Databases) -> bool {
+    let replica = databases.north_writer.replica();
+    let table = replica.table("Logical_Switch_Port");
+    table.is_some_and(|table| replica.range(table, "network:t1_net:pod:t1:late:").next().is_some())
 }
 
 async fn measure(size: Size) {
@@ -138,21 +136,20 @@ async fn measure(size: Size) {
     let row = step(&mut databases, &zone, dirty, meter).await;
     databases.assert_as_planned(&zone);
     let whole = planned(&zone);
-    size.say("create", limited(row, &size, None, &whole).await);
+    size.say("connect-create", limited(row, &size, None, &whole).await);
 
     let meter = Meter::start(pid);
     let dirty = zone.apply_connect(&size.road(size.networks + 1)).on(&zone);
     let row = step(&mut databases, &zone, dirty, meter).await;
     let more = new_rows(&whole, &planned(&zone));
-    size.say("network-add", limited(row, &size, Some(size.networks), &more).await);
+    size.say("connect-network-add", limited(row, &size, Some(size.networks), &more).await);
 
     let meter = Meter::start(pid);
     let dirty = zone.apply_connect(&size.road(size.networks)).on(&zone);
-    size.say("network-remove", step(&mut databases, &zone, dirty, meter).await);
+    size.say("connect-network-remove", step(&mut databases, &zone, dirty, meter).await);
 
     // The node's rows of the networks themselves come first, and are not the road's.
-    let joined = node(&format!("n{}", size.nodes + 1), size.nodes + 2);
-    let mut dirty = zone.apply_node(&joined).on(&zone);
+    let mut dirty = zone.apply_node(&size.node(size.nodes + 1)).on(&zone);
     let (roads, others): (Vec<String>, Vec<String>) =
         std::mem::take(&mut dirty.northbound).into_iter().partition(|prefix| prefix.starts_with("cnc:"));
     databases.apply(&zone, Dirty { northbound: others, ..dirty }).await;
@@ -160,17 +157,17 @@ async fn measure(size: Size) {
     let row = step(&mut databases, &zone, Dirty { northbound: roads, ..Dirty::default() }, meter).await;
     let more = new_rows(&whole, &planned(&zone));
     let row = if more.is_empty() { row } else { limited(row, &size, Some(size.networks), &more).await };
-    size.say("node-add", row);
+    size.say("connect-node-add", row);
 
     databases.restart_role();
     let meter = Meter::start(pid);
     let row = step(&mut databases, &zone, Dirty::everything(), meter).await;
     assert_eq!(databases.writes(), 0, "a restart writes nothing");
-    size.say("restart", row);
+    size.say("connect-restart", row);
 
     let meter = Meter::start(pid);
-    let dirty = zone.delete_connect(&connect_name("road")).on(&zone);
+    let dirty = zone.delete_connect(&size::name()).on(&zone);
     let row = step(&mut databases, &zone, dirty, meter).await;
     assert_eq!(planned(&zone).len(), 0);
-    size.say("delete", row);
+    size.say("connect-delete", row);
 }

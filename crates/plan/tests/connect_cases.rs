@@ -217,6 +217,68 @@ fn r08_s10_s11_only_where_networks_are_used() {
     assert_eq!(counts(&zone), [1, 4, 2, 2]);
 }
 
+/// Who hears first that a road is gone must not swallow what others still send: what sends goes at once, links of layer3
+/// networks in the transit layout a while later, and their router with the last of them.
+#[test]
+fn links_outlive_what_sends_by_them() {
+    let mut config = config(Ip::V4);
+    config.linger_ms = 5_000;
+    let mut zone = Zone::new(config);
+    [node("n1", 2), node("n2", 3)].iter().for_each(|node| drop(zone.apply_node(node)));
+    [layer3("blue", 1, Ip::V4), layer3("orange", 2, Ip::V4), green(Ip::V4)]
+        .iter()
+        .for_each(|nad| drop(zone.apply_nad(nad)));
+    let links = ["n1", "n2"].map(|node| format!("cnc:road:link:cluster_udn_blue:{node}:"));
+    let plan = |zone: &Zone, slice: &str| northbound(zone).plan(slice);
+    let stay = |zone: &Zone| links.iter().all(|slice| plan(zone, slice) == Plan::Keep);
+    let go = |zone: &Zone| links.iter().all(|slice| is_absent(zone, slice));
+    let road = connect("road", "transit", Ip::V4, &COLOURS);
+    zone.apply_connect(&road);
+    assert!(!zone.keeps_time());
+
+    // One network of three leaves.
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &COLOURS[1..]));
+    let policies = ["blue:cluster_udn_orange", "orange:cluster_udn_blue"];
+    let policies = policies.map(|pair| format!("cnc:road:policy:cluster_udn_{pair}:"));
+    assert!(policies.iter().all(|slice| is_absent(&zone, slice)), "what sends goes at once");
+    assert!(stay(&zone) && zone.deadline() == Some(0));
+    assert!(zone.tick(1_000).is_empty() && stay(&zone));
+    assert_eq!(zone.deadline(), Some(6_000));
+    let dirty = zone.tick(6_000).on(&zone);
+    assert!(dirty.northbound.contains(&"cnc:road:link:cluster_udn_blue:".to_owned()), "{dirty:?}");
+    assert!(go(&zone) && !zone.keeps_time());
+
+    // One that is back is as it was.
+    zone.apply_connect(&road);
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &COLOURS[1..]));
+    zone.apply_connect(&road);
+    assert!(matches!(plan(&zone, &links[0]), Plan::Rows(_)) && !zone.keeps_time());
+
+    // All of it: it is to be deleted, and then it is.
+    zone.apply_connect(&Connect { deleting: true, ..road.clone() });
+    zone.delete_connect(&connect_name("road"));
+    assert!(stay(&zone) && plan(&zone, "cnc:road:router") == Plan::Keep);
+    assert!(
+        is_absent(&zone, "cnc:road:network:cluster_udn_green:"),
+        "a layer2 network's link is this zone's alone"
+    );
+    assert_eq!(zone.lingering().map(|name| name.as_str()).collect::<Vec<_>>(), ["road"; 2]);
+    zone.tick(10_000);
+    let dirty = zone.tick(15_000).on(&zone);
+    assert!(dirty.northbound.contains(&"cnc:road:router".to_owned()), "{dirty:?}");
+    assert!(go(&zone) && is_absent(&zone, "cnc:road:router"));
+
+    // A namesake may give the same numbers to others: nothing of the first one stays.
+    zone.apply_connect(&road);
+    zone.delete_connect(&connect_name("road"));
+    zone.apply_connect(&connect("road", "transit", Ip::V4, &COLOURS[1..]));
+    assert!(go(&zone) && !zone.keeps_time());
+    // Where links are this zone's alone, nobody else sends to them.
+    zone.apply_connect(&connect("road", "compact", Ip::V4, &COLOURS));
+    zone.delete_connect(&connect_name("road"));
+    assert!(!zone.keeps_time() && is_absent(&zone, "cnc:road:router"));
+}
+
 /// Paths of what is there of a network, without the network's own part.
 fn present_of(zone: &Zone, network: &str) -> Vec<String> {
     let prefix = format!("network:cluster_udn_{network}:");

@@ -7,8 +7,9 @@ mod support;
 use causeway_plan::Dirty;
 use causeway_plan::own_ports;
 use causeway_record::Connect;
+use causeway_zone::{Zone, ZoneConfig};
 use support::northd::*;
-use support::server::run;
+use support::server::{Databases, run};
 use support::*;
 
 const TOPOLOGIES: [&str; 3] = ["transit", "both", "compact"];
@@ -110,6 +111,67 @@ fn x01_x05_where_packets_between_networks_end() {
             }
             assert_ends(&databases, &inside[0].0, &[inside[0].1]);
         }
+    });
+}
+
+/// The specification's picture of the way in transit: the pod's switch, its network's router, the connect router, and there the link
+/// of the other node. In compact the other network's own router and transit switch are between.
+#[test]
+fn the_way_of_a_packet_hop_by_hop() {
+    run(async {
+        let begins = ["cluster_udn_blue_n1", "cluster_udn_blue_ovn_cluster_router", "connect-router-road"];
+        let green = ["cluster_udn_green_transit_router", "cluster_udn_green_ovn_layer2_switch"];
+        let orange = ["cluster_udn_orange_ovn_cluster_router", "cluster_udn_orange_transit_switch"];
+        for (topology, to_orange) in [("transit", &[][..]), ("compact", &orange)] {
+            let zone = with_red(Ip::Dual, topology);
+            let (databases, _northd) = connected_databases(&zone).await;
+            for (target, ends) in
+                [("10.30.1.9", to_orange), ("fd30:0:0:1::9", to_orange), ("203.203.0.9", &green)]
+            {
+                let (datapath, packet) = from_blue(target);
+                let way = [&begins, ends].concat();
+                assert_eq!(datapaths(&databases, datapath, &packet), way, "{topology}, {target}");
+            }
+        }
+    });
+}
+
+/// Who takes a road away first still lets in what others send by it, and sends nothing himself; then the links go as well.
+#[test]
+fn links_linger_and_lead_nobody() {
+    run(async {
+        let ip = Ip::Dual;
+        let mut zone = Zone::new(ZoneConfig { linger_ms: 5_000, ..config(ip) });
+        [node("n1", 2), node("n2", 3)].iter().for_each(|node| drop(zone.apply_node(node)));
+        [blue(ip), layer3("orange", 2, ip), green(ip)].iter().for_each(|nad| drop(zone.apply_nad(nad)));
+        let api = ip.pick("10.30.0.6/24", "fd30::6/64");
+        let api = pod("ns4/api", "n1", &[("ns4/orange", "primary", &api, None)]);
+        [web(ip), vm("vm", "n1", 8, ip), vm("far", "n2", 9, ip), api]
+            .iter()
+            .for_each(|pod| drop(zone.apply_pod(pod)));
+        zone.apply_connect(&connect("road", "transit", ip, &COLOURS));
+        let (mut databases, _northd) = connected_databases(&zone).await;
+        let links = |databases: &Databases| {
+            let ports = databases.nbctl(&["lrp-list", "connect-router-road"]);
+            ports.lines().filter(|line| line.contains("-n1)") || line.contains("-n2)")).count()
+        };
+        assert_eq!(links(&databases), 4);
+        let dirty = zone.delete_connect(&connect_name("road")).on(&zone);
+        databases.apply(&zone, dirty).await;
+        assert_eq!(links(&databases), 4);
+        for (packet, _) in crossing("transit") {
+            assert_ends(&databases, &packet, &[]);
+        }
+        // What another zone sends is still let in by this zone's own link.
+        let from_n2 = "inport == \"road-to-cluster_udn_orange-n2\" && eth.dst == 0a:58:c0:a8:01:06 && eth.src == 0a:58:c0:a8:01:07 \
+                       && ip4.src == 10.30.1.9 && ip4.dst == 10.20.0.5 && ip.ttl == 62";
+        assert_ends(&databases, &("connect-router-road", from_n2.to_owned()), &["ns1.blue_ns1_web-0"]);
+        zone.tick(0);
+        let dirty = zone.tick(5_000).on(&zone);
+        databases.apply(&zone, dirty).await;
+        databases.assert_as_planned(&zone);
+        assert!(!databases.nbctl(&["lr-list"]).contains("connect-router"));
+        assert_eq!(complaints(&databases), Vec::<String>::new());
     });
 }
 

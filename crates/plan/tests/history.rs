@@ -304,6 +304,8 @@ impl World {
     fn new(render: Render) -> Self {
         let mut config = config(Ip::V4);
         config.render = render;
+        // Where time matters, links linger.
+        config.linger_ms = if render == Render::All { 0 } else { 60 };
         let mut world = World {
             zone: Zone::new(config),
             north: Ledger::default(),

@@ -136,6 +136,42 @@ fn u07_services_alone() {
     });
 }
 
+/// A road of IPv4 alone between networks of both families: addresses of services in the other family are refused at once, those that
+/// everybody reaches and those of one's own network are not.
+#[test]
+fn families_that_a_road_has_not_are_refused() {
+    run(async {
+        for topology in ["transit", "compact"] {
+            let mut zone = with_red(Ip::Dual, topology);
+            serve(&mut zone, Ip::Dual);
+            for (own, vip, target) in
+                [("ns1", "fd00:10:96::160", "fd20::5@n1"), ("ns2", "fd00:10:96::260", "2010:100:200::8@n1")]
+            {
+                let network = if own == "ns1" { "cluster_udn_blue" } else { "cluster_udn_green" };
+                zone.apply_service(&service(&format!("{own}/six"), &[vip]));
+                zone.apply_endpoint_slice(&slice(&format!("{own}/six"), "six", Some(network), &[target]));
+            }
+            zone.apply_connect(&granting(connect("road", topology, Ip::V4, &COLOURS), true, true));
+            let (mut databases, _northd) = connected_databases(&zone).await;
+            databases.assert_as_planned(&zone);
+            assert_ends(&databases, &from_blue("10.96.2.60"), &[GREEN]);
+            assert_ends(&databases, &from_blue("fd00:10:96::160"), &[BLUE]);
+            let (datapath, packet) = from_blue("fd00:10:96::260");
+            assert!(refused(&databases, datapath, &packet));
+            let (datapath, packet) = from_blue("fd00:10:96::160");
+            assert!(!refused(&databases, datapath, &packet));
+
+            let road = granting(connect("road", topology, Ip::Dual, &COLOURS), true, true);
+            let dirty = zone.apply_connect(&road).on(&zone);
+            databases.apply(&zone, dirty).await;
+            databases.assert_as_planned(&zone);
+            assert_ends(&databases, &from_blue("fd00:10:96::260"), &[GREEN]);
+            assert_eq!(databases.nbctl(&["--bare", "--columns=match", "find", "acl", "priority=4900"]), "");
+            assert_eq!(complaints(&databases), Vec::<String>::new());
+        }
+    });
+}
+
 /// What a pair may do is the union of what connections grant it, in whatever order they come and go.
 #[test]
 fn two_connections_one_for_pods_one_for_services() {

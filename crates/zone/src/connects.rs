@@ -370,6 +370,7 @@ impl Zone {
     fn set_connect(&mut self, name: &ConnectName, entry: Option<Entry>) -> Changes {
         let opaque = self.connects.opaque;
         let old = self.connects.set(name, entry);
+        self.fade(name, old.as_ref());
         let new = self.connects.entries.get(name);
         let mut changes = Changes::default();
         if old.as_ref().map(|old| (&old.state, &old.shape)) == new.map(|new| (&new.state, &new.shape)) {
@@ -408,6 +409,41 @@ impl Zone {
             names.for_each(|network| changes.add(Change::Grants(network.clone())));
         }
         changes
+    }
+
+    /// Of networks that have lost their places, the links that other zones may still send to stay a while.
+    fn fade(&mut self, name: &ConnectName, old: Option<&Entry>) {
+        let new = self.connects.entries.get(name);
+        let Some(old) = old else {
+            // A connection goes twice: when it is to be deleted, and when it is.
+            return if new.is_some() {
+                self.fading.forget(name)
+            };
+        };
+        // What cannot be read is held as it is.
+        if self.config.linger_ms == 0 || new.is_some_and(|new| new.state.is_err()) {
+            return;
+        }
+        let after: BTreeSet<NetworkId> = new.into_iter().flat_map(Entry::ids).collect();
+        for network in after.iter().flat_map(|id| self.networks.with_id(*id)) {
+            self.fading.end(name, network);
+        }
+        let before = old.info().filter(|info| info.touches_networks() && info.topology.has_node_ports());
+        let left = before.into_iter().flat_map(|info| &info.places).filter(|(id, _)| !after.contains(id));
+        let linked = left.filter(|(_, place)| place.as_ref().is_ok_and(|of| of.topology == Topology::Layer3));
+        for network in linked.flat_map(|(id, _)| self.networks.with_id(*id)) {
+            self.fading.begin(name, network);
+        }
+    }
+
+    /// Whether links of a network outlive its place in a connection for a while.
+    pub fn lingers(&self, connect: &ConnectName, network: &NetworkName) -> bool {
+        self.fading.has(connect, network)
+    }
+
+    /// Connections of which links are there that have no place any more.
+    pub fn lingering(&self) -> impl Iterator<Item = &ConnectName> {
+        self.fading.connects()
     }
 
     /// Whether it is certain which networks a network's pods reach.

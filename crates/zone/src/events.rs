@@ -183,6 +183,12 @@ impl Zone {
         for (network, node) in passed.unused {
             self.use_changed(&network, &node, &mut changes);
         }
+        for (connect, network) in self.fading.tick(now_ms, self.config.linger_ms) {
+            changes.add(match self.settled(&connect) {
+                Some(_) => Change::Member { connect, network },
+                None => Change::Connect(connect),
+            });
+        }
         changes
     }
 

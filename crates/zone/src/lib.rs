@@ -9,6 +9,7 @@ mod change;
 mod connect;
 mod connects;
 mod events;
+mod fading;
 mod grants;
 mod host_ports;
 mod knowledge;
@@ -56,6 +57,7 @@ pub use usage::{Render, Use};
 
 use self::behind::Behind;
 use self::connects::Connects;
+use self::fading::Fading;
 use self::host_ports::HostPorts;
 use self::nad::Nads;
 use self::network::Spec;
@@ -95,6 +97,9 @@ pub struct ZoneConfig {
     /// Whether isolated pods get and send ICMP all the same.
     #[serde(default)]
     pub icmp_through_policies: bool,
+    /// How long links outlive the road that they were of, in milliseconds: other zones may not have heard yet that it is gone.
+    #[serde(default)]
+    pub linger_ms: u64,
 }
 
 impl ZoneConfig {
@@ -113,6 +118,7 @@ impl ZoneConfig {
             all_services: BTreeSet::new(),
             stateless_policies: false,
             icmp_through_policies: false,
+            linger_ms: 0,
         }
     }
 }
@@ -183,6 +189,7 @@ pub struct Zone {
     host_ports: HostPorts,
     usage: Usage,
     connects: Connects,
+    fading: Fading,
     services: Services,
     policies: Policies,
     problems: BTreeMap<Subject, Problem>,
@@ -211,6 +218,7 @@ impl Zone {
             host_ports: HostPorts::default(),
             usage,
             connects: Connects::default(),
+            fading: Fading::default(),
             services: Services::default(),
             policies: Policies::default(),
             problems: BTreeMap::new(),
@@ -461,12 +469,12 @@ impl Zone {
 
     /// Whether [`Zone::tick`] ever has something to do.
     pub fn keeps_time(&self) -> bool {
-        self.usage.counts()
+        self.usage.counts() || !self.fading.is_empty()
     }
 
     /// When [`Zone::tick`] has something to do.
     pub fn deadline(&self) -> Option<u64> {
-        self.usage.deadline()
+        self.usage.deadline().into_iter().chain(self.fading.deadline()).min()
     }
 }
 

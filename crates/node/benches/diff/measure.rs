@@ -36,7 +36,7 @@ fn own_cpu() -> f64 {
 }
 
 /// Time on a CPU of all threads of a process, in nanoseconds of resolution.
-fn cpu(pid: u32) -> f64 {
+pub fn cpu(pid: u32) -> f64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let nanoseconds = tasks.filter_map(|task| {
         let text = fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
@@ -49,6 +49,14 @@ fn cpu(pid: u32) -> f64 {
 pub fn memory(field: &str) -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+}
+
+/// What a process has in memory, in megabytes.
+#[allow(dead_code, reason = "not every benchmark looks at other processes")]
+pub fn resident(pid: u32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmRSS")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
 }
 

@@ -30,7 +30,9 @@ pub(super) struct InUse {
 impl InUse {
     pub(super) fn of(zone: &Zone) -> InUse {
         let network_ids = zone.rendered().map(|network| network.id.get()).collect();
-        let mut all = InUse { network_ids, ..InUse::default() };
+        // Links that linger are in places that nobody plans with any more.
+        let uncertain = zone.lingering().cloned().collect();
+        let mut all = InUse { network_ids, uncertain, ..InUse::default() };
         for name in zone.connects() {
             match zone.connecting(name) {
                 Some(Connecting::Settled(info)) => all.add(info),

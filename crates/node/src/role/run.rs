@@ -58,6 +58,8 @@ const ANSWERS: &str = "Chassis_Private";
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// While nothing happens.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+/// How long links outlive their road: by then every zone that can be reached has heard that nobody sends there any more.
+const LINGER_MS: u64 = 5_000;
 /// A look that is due and cannot be done yet is not tried in a busy loop.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(20);
 
@@ -198,6 +200,7 @@ impl Task {
             all_services: flags.isolation.all_services(),
             stateless_policies: flags.isolation.enable_stateless_netpol,
             icmp_through_policies: flags.isolation.allow_icmp_network_policy,
+            linger_ms: LINGER_MS,
             ..ZoneConfig::new(flags.node_name.clone(), cluster)
         };
         let header = Header::new(causeway_plan::replay::ROLE, &config);

@@ -7,7 +7,7 @@ use causeway_ovn::Plan;
 use causeway_types::{ConnectName, ConnectNames, NetworkName, NodeName};
 use causeway_zone::{Change, ConnectInfo, Connecting, Subject, Zone};
 
-use super::{Road, balancers, guard, link, of_links, of_node, road, settled, steering};
+use super::{Road, balancers, guard, link, of_links, of_node, refusal, road, settled, steering};
 use crate::room::{Component, Kind, Slices};
 
 /// The name of the group of a connection's load balancers.
@@ -39,6 +39,10 @@ crate::slice_key! {
 crate::slice_key! {
     /// What keeps direct traffic of a network from the others.
     pub(crate) struct GuardsKey, GuardsKeys { connect: ConnectName, network: NetworkName } at ["cnc", _, "guard", _]
+}
+crate::slice_key! {
+    /// What refuses a network's pods services in families that the connection has not.
+    pub(crate) struct RefusalsKey, RefusalsKeys { connect: ConnectName, network: NetworkName } at ["cnc", _, "refuse", _]
 }
 crate::slice_key! {
     /// A network's link of one node.
@@ -112,7 +116,11 @@ impl Kind<Zone> for Routers {
     }
 
     fn plan(&self, zone: &Zone, key: &RouterKey) -> Plan {
-        settled(zone, &key.connect).map_or_else(|plan| plan, |info| Plan::Rows(vec![link::router(info)]))
+        match settled(zone, &key.connect) {
+            Ok(info) => Plan::Rows(vec![link::router(info)]),
+            Err(Plan::Absent) if zone.lingering().any(|connect| *connect == key.connect) => Plan::Keep,
+            Err(plan) => plan,
+        }
     }
 
     fn priority(&self) -> u8 {
@@ -246,6 +254,58 @@ impl Kind<Zone> for Guards {
     }
 }
 
+pub(super) struct Refusals;
+
+impl Kind<Zone> for Refusals {
+    type Key = RefusalsKey;
+
+    fn slices(&self, zone: &Zone, only: &RefusalsKeys) -> Vec<RefusalsKey> {
+        let roads = roads(zone, only.connect.as_ref(), only.network.as_ref());
+        let refusing = roads.filter(|road| road.info.services);
+        refusing
+            .map(|road| RefusalsKey { connect: road.info.name.clone(), network: road.name().clone() })
+            .collect()
+    }
+
+    fn plan(&self, zone: &Zone, key: &RefusalsKey) -> Plan {
+        road(zone, &key.connect, &key.network).map_or_else(|plan| plan, |road| refusal::rows(&road))
+    }
+
+    fn priority(&self) -> u8 {
+        55
+    }
+
+    fn blame(&self, _zone: &Zone, key: &RefusalsKey) -> Vec<Subject> {
+        blamed(&key.connect)
+    }
+
+    fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<RefusalsKey>> {
+        let under = |connect: &ConnectName| {
+            Slices::under(&RefusalsKeys { connect: Some(connect.clone()), network: None })
+        };
+        let of = |connect: &ConnectName, network: &NetworkName| {
+            RefusalsKey { connect: connect.clone(), network: network.clone() }.into()
+        };
+        match change {
+            Change::Connect(connect) => vec![under(connect)],
+            Change::Member { connect, network } => vec![of(connect, network)],
+            // What is offered follows the families of a connection.
+            Change::Offers(network) => {
+                zone.connects_of(network).map(|info| of(&info.name, network)).collect()
+            }
+            Change::Service(key) if zone.config().default_services.contains(key) => {
+                touching(zone, None).map(|info| under(&info.name)).collect()
+            }
+            Change::Namespace(name)
+                if zone.config().default_services.iter().any(|key| key.namespace == *name) =>
+            {
+                touching(zone, None).map(|info| under(&info.name)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
 pub(super) struct Links;
 
 impl Kind<Zone> for Links {
@@ -265,7 +325,12 @@ impl Kind<Zone> for Links {
     }
 
     fn plan(&self, zone: &Zone, key: &LinkKey) -> Plan {
-        road(zone, &key.connect, &key.network).map_or_else(|plan| plan, |road| of_node(&road, &key.node))
+        match road(zone, &key.connect, &key.network) {
+            Ok(road) => of_node(&road, &key.node),
+            // Other zones may not have heard yet that nobody sends here any more.
+            Err(Plan::Absent) if zone.lingers(&key.connect, &key.network) => Plan::Keep,
+            Err(plan) => plan,
+        }
     }
 
     fn priority(&self) -> u8 {

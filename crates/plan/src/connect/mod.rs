@@ -15,6 +15,7 @@
 mod guard;
 mod kinds;
 mod link;
+mod refusal;
 mod steering;
 
 use causeway_api::crd::Topology;
@@ -39,6 +40,7 @@ pub(crate) static ROOM: Room<Zone> = Room {
         &kinds::Sets,
         &kinds::GuardedSets,
         &kinds::Guards,
+        &kinds::Refusals,
         &kinds::Links,
         &kinds::NetworkLinks,
         &kinds::Policies,

@@ -30,6 +30,10 @@ impl Northd {
             .unwrap();
         Self(child)
     }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
 }
 
 impl Drop for Northd {
@@ -61,6 +65,17 @@ pub fn keys(rows: Vec<Vec<String>>) -> BTreeMap<String, String> {
     rows.into_iter().map(|row| (row[0].clone(), row[1].clone())).collect()
 }
 
+fn traced(databases: &Databases, words: &[&str]) -> String {
+    let out = Command::new(program("ovn-trace"))
+        .arg(format!("--db={}", databases.south.remote()))
+        .arg("--no-leader-only")
+        .args(words)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
 /// Where ovn-trace sees a packet of a new connection end: the ports it leaves by, or nothing.
 pub fn ends(databases: &Databases, datapath: &str, packet: &str) -> Vec<String> {
     ends_tracked(databases, datapath, packet, &["new"; 4])
@@ -68,19 +83,33 @@ pub fn ends(databases: &Databases, datapath: &str, packet: &str) -> Vec<String> 
 
 /// The same for what each step of the way knows of the connection.
 pub fn ends_tracked(databases: &Databases, datapath: &str, packet: &str, states: &[&str]) -> Vec<String> {
-    let out = Command::new(program("ovn-trace"))
-        .arg(format!("--db={}", databases.south.remote()))
-        .args(["--no-leader-only", "--minimal"])
-        .args(states.iter().map(|state| format!("--ct={state}")))
-        .args([datapath, packet])
-        .output()
-        .unwrap();
-    assert!(out.status.success(), "{packet}: {}", String::from_utf8_lossy(&out.stderr));
-    let text = String::from_utf8(out.stdout).unwrap();
+    let states: Vec<String> = states.iter().map(|state| format!("--ct={state}")).collect();
+    let states = states.iter().map(String::as_str);
+    let text = traced(
+        databases,
+        &["--minimal"].into_iter().chain(states).chain([datapath, packet]).collect::<Vec<_>>(),
+    );
     let output = |line: &str| line.trim().strip_prefix("output(\"")?.strip_suffix("\");").map(str::to_owned);
     // The next hop's MAC is asked for by the same way.
     let ports: BTreeSet<String> = text.lines().filter_map(output).collect();
     ports.into_iter().collect()
+}
+
+/// The switches and routers that ovn-trace sees a packet of a new connection pass, in their order.
+pub fn datapaths(databases: &Databases, datapath: &str, packet: &str) -> Vec<String> {
+    let text = traced(databases, &["--detailed", "--ct=new", "--ct=new", "--ct=new", datapath, packet]);
+    let begins = |line: &str| {
+        let (_, rest) = line.split_once("ingress(dp=\"")?;
+        rest.split_once('"').map(|(name, _)| name.to_owned())
+    };
+    text.lines().filter_map(begins).collect()
+}
+
+/// Whether ovn-trace sees a packet of a new connection refused.
+pub fn refused(databases: &Databases, datapath: &str, packet: &str) -> bool {
+    databases.nbctl(&["--wait=sb", "sync"]);
+    let text = traced(databases, &["--detailed", "--ct=new", "--ct=new", "--ct=new", datapath, packet]);
+    text.contains("reject {") || text.contains("tcp_reset")
 }
 
 /// The connected networks and an island, `red`, with a pod of each here, as northd has them.
