@@ -443,16 +443,6 @@ impl Zone {
         }
     }
 
-    /// Whether links of a network outlive its place in a connection for a while.
-    pub fn lingers(&self, connect: &ConnectName, network: &NetworkName) -> bool {
-        self.fading.has(connect, network)
-    }
-
-    /// Connections of which links are there that have no place any more.
-    pub fn lingering(&self) -> impl Iterator<Item = &ConnectName> {
-        self.fading.connects()
-    }
-
     /// Whether it is certain which networks a network's pods reach.
     pub fn knows_reach(&self, network: &NetworkName) -> bool {
         let unreadable = |id| self.connects.unreadable.contains_key(&id);
