@@ -283,3 +283,52 @@ fn a_tenant_adds_a_network_of_its_own() {
     assert_eq!(lost, 0);
     wait_apart(sandbox, &["own/q1", "own/q2", "other/a"]);
 }
+
+/// The first network of a set gives the road its name. When it goes, pods of the others do not notice.
+#[test]
+fn the_first_network_goes() {
+    let sandbox = shared();
+    let labels = "labels: {k8s.ovn.org/primary-user-defined-network: \"\", team: trio}";
+    sandbox.apply(&format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: trio, {labels}}}\n")).unwrap();
+    for (number, name) in ["one", "two", "three"].into_iter().enumerate() {
+        let network = layer3(name, 120 + u8::try_from(number).unwrap()).replace("[grow]", "[trio]");
+        sandbox.apply(&network).unwrap();
+        let ready = || Ok((condition(sandbox, &["cudn", name], "NetworkReady").0 == "True").then_some(()));
+        sandbox.wait_for(&format!("network {name}"), ready).unwrap();
+    }
+    let pod = |name: &str, node: &str, network: &str| {
+        format!(
+            "apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: trio, annotations: {{k8s.ovn.org/requested-primary-udn: {network}}}}}
+spec:
+  nodeName: {node}
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {{name: tools, image: \"localhost/causeway-tools:1\"}}
+"
+        )
+    };
+    let both = format!("{}---\n{}", pod("a", "n1", "two"), pod("b", "n2", "three"));
+    sandbox.wait_for("pods to be accepted", || sandbox.apply(&both).map(Some)).unwrap();
+    ["trio/a", "trio/b"].iter().for_each(|pod| sandbox.pod(pod).wait_ready().unwrap());
+    wait_apart(sandbox, &["trio/a", "trio/b"]);
+    let router = || {
+        let names = sandbox.exec("n1", &["ovn-nbctl", "--bare", "--columns=name", "list", "Logical_Router"]);
+        names
+            .unwrap()
+            .lines()
+            .filter(|name| name.starts_with("connect-router-_cudn."))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let before = router();
+    let lost = lost_during(sandbox, "trio/a", "trio/b", || {
+        sandbox.kubectl(&["delete", "cudn", "one", "--timeout=60s"]).unwrap();
+        let renamed =
+            || Ok(Some(router()).filter(|now| *now != before && !now.is_empty() && !now.contains(' ')));
+        println!("{before} became {}", sandbox.wait_for("the road to have another name", renamed).unwrap());
+        std::thread::sleep(std::time::Duration::from_secs(3));
+    });
+    assert_eq!(lost, 0, "packets lost when the first network went");
+}
