@@ -212,9 +212,8 @@ impl<'a> Draft<'a> {
             lines: format!("vni {}\n", self.vpn.vni),
         }));
         let family = |name: &str, lines: &str| format!("address-family {name}\n{lines}exit-address-family\n");
-        let targets = |word: &str, targets: &[RouteTarget]| -> String {
-            targets.iter().map(|target| format!(" route-target {word} {}\n", target.as_str())).collect()
-        };
+        let usual = RouteTarget::usual(self.vpn.asn, self.vpn.vni);
+        let targets = |word: &str, targets: &[RouteTarget]| lines_of_targets(word, targets, &usual);
         let connected = " redistribute connected\n";
         let evpn = [
             " advertise ipv4 unicast\n advertise ipv6 unicast\n".to_owned(),
@@ -334,4 +333,14 @@ impl<'a> Draft<'a> {
     fn finish(self) -> (BTreeMap<Key, Item>, VniStatus, Vec<Refused>) {
         (self.items, self.status, self.refused)
     }
+}
+
+/// FRR takes the usual target by itself, and refuses to hear of it while it has no other: then it is not said, or said last.
+fn lines_of_targets(word: &str, targets: &[RouteTarget], usual: &RouteTarget) -> String {
+    if targets == std::slice::from_ref(usual) {
+        return String::new();
+    }
+    let others = targets.iter().filter(|target| *target != usual);
+    let all = others.chain(targets.iter().filter(|target| *target == usual));
+    all.map(|target| format!(" route-target {word} {}\n", target.as_str())).collect()
 }

@@ -367,3 +367,31 @@ fn gateways_are_exposed_where_that_is_asked_for() {
     assert!(has(&world, "address 172.24.4.146/32 of lo-1001: for show"));
     assert!(has(&world, "nw_src=172.24.4.146/32"));
 }
+
+/// FRR refuses the usual target where it has it by itself.
+#[test]
+fn route_targets_are_said_where_they_are_not_the_usual_ones() {
+    let lines = |rt: &str, et: &str| {
+        let mut world = World::exposed();
+        world.change("ext0", |row| {
+            row.external_ids.insert("neutron_bgpvpn:rt".into(), rt.into());
+            row.external_ids.insert("neutron_bgpvpn:et".into(), et.into());
+        });
+        let plan = world.agent.plan();
+        let sections = plan.items().values().filter_map(|planned| match &planned.item {
+            causeway_types::host::Item::Section(section) => Some(section.lines.clone()),
+            _ => None,
+        });
+        let all: String = sections.collect();
+        all.lines()
+            .filter_map(|line| line.trim().strip_prefix("route-target "))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(lines("", ""), Vec::<String>::new());
+    assert_eq!(lines("64999:1001", ""), Vec::<String>::new());
+    assert_eq!(
+        lines("64999:1001,70000:7", "1:1"),
+        ["import 70000:7", "import 64999:1001", "export 1:1", "export 70000:7", "export 64999:1001"]
+    );
+}

@@ -5,7 +5,7 @@ use crate::messages::seen_link;
 use crate::rtnetlink::Mark;
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::route::RouteProtocol;
+use netlink_packet_route::route::{RouteHeader, RouteProtocol};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use std::io;
@@ -14,6 +14,8 @@ use std::thread;
 /// Links, IPv4 addresses, routes and rules, and the same of IPv6. Neighbours change all the time by themselves.
 const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
 const BUFFER: usize = 64 << 10;
+/// The table of the node's own addresses.
+const LOCAL_TABLE: u8 = 255;
 
 /// Calls back whenever something may have changed that a plan of the node speaks of, in the namespace of the calling
 /// thread. Ends when the callback says false. Events can be lost where there are very many: a slow look beside this
@@ -78,7 +80,11 @@ fn can_be_ours(message: &RouteNetlinkMessage, mark: Mark) -> bool {
         RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
             // The way out of the node is somebody else's, and much follows from it.
             let leads_out = route.header.destination_prefix_length == 0;
-            leads_out || route.header.protocol == RouteProtocol::from(mark.protocol)
+            // Those that the kernel makes for an address in a VRF come after the address, and may be unwanted.
+            let table = route.header.table;
+            let of_a_vrf = table != RouteHeader::RT_TABLE_MAIN && table != LOCAL_TABLE;
+            let kernels = route.header.protocol == RouteProtocol::Kernel && of_a_vrf;
+            leads_out || kernels || route.header.protocol == RouteProtocol::from(mark.protocol)
         }
         _ => true,
     }
