@@ -13,7 +13,7 @@ use super::kernel::PASSED;
 const MODULES: [&str; 10] =
     ["llc", "stp", "bridge", "veth", "dummy", "tun", "vrf", "udp_tunnel", "ip6_udp_tunnel", "vxlan"];
 /// On a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Places that are written to.
 const WRITABLE: [&str; 3] = ["/tmp", "/run", "/var/lib"];
 

@@ -57,11 +57,25 @@ impl Chassis {
             switch.vsctl(&words);
         }
         switch.vsctl(&["add-port", "br-phys", "eth0"]);
-        within(name, &format!("ip address add 192.0.2.{number}/24 dev br-phys"));
-        within(name, "ip link set br-phys up");
+        underlay(name, number);
         let folder = switch.database.folder().to_owned();
         let controller = inside(name, || controller(&switch.database.remote(), &folder));
         Chassis { switch, controller }
+    }
+}
+
+/// A node's leg on the underlay.
+fn underlay(name: &str, number: u8) {
+    within(name, &format!("ip address add 192.0.2.{number}/24 dev br-phys"));
+    within(name, "ip link set br-phys up");
+}
+
+/// The provider's own router, which OVN's routers ask for.
+pub(crate) fn provider(name: &str) {
+    for words in
+        ["link set br-ex up", "address add 172.24.4.1/24 dev br-ex", "address add fd04::1/64 dev br-ex nodad"]
+    {
+        within(name, &format!("ip {words}"));
     }
 }
 

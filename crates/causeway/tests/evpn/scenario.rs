@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::central::{Central, MACHINE, MACHINE6, TENANTS};
 use super::guest::{sh, wait, within};
-use super::nodes::{Chassis, customer, fabric, inside, machine, node, who};
+use super::nodes::{Chassis, customer, fabric, inside, machine, node, provider, who};
 
 /// Everything that runs.
 struct World {
@@ -45,14 +45,7 @@ impl World {
         let gateway = Chassis::start("n1", 1, &central.southbound.remote());
         let compute = Chassis::start("n2", 2, &central.southbound.remote());
         TENANTS.iter().for_each(|tenant| machine(&compute, tenant.vni));
-        // The provider's own router, which OVN's routers ask for.
-        for words in [
-            "link set br-ex up",
-            "address add 172.24.4.1/24 dev br-ex",
-            "address add fd04::1/64 dev br-ex nodad",
-        ] {
-            within("n1", &format!("ip {words}"));
-        }
+        provider("n1");
         within("n1", "ip link add br-docker0 type bridge");
         let frr = inside("n1", Frr::start);
         let edge = inside("n3", || Frr::start_at(179));
@@ -213,9 +206,10 @@ impl World {
         TENANTS
             .iter()
             .for_each(|tenant| wait(&format!("VNI {} is back", tenant.vni), || self.reaches(tenant.vni)));
-        inside("n1", || self.gateway.switch.restart());
+        let bridge = self.gateway.switch.database.folder().join("br-ex.mgmt");
+        sh(&format!("ovs-ofctl -O OpenFlow15 del-flows unix:{} ip", bridge.display()));
         TENANTS.iter().for_each(|tenant| {
-            wait(&format!("VNI {} is back after the switch", tenant.vni), || self.reaches(tenant.vni))
+            wait(&format!("VNI {} is back with its flows", tenant.vni), || self.reaches(tenant.vni));
         });
     }
 
@@ -276,48 +270,15 @@ impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
             println!("{}\n{}", self.frr.running(), self.status());
-            for command in [
-                "ip route show table 1001",
-                "ip -6 route show table 1001",
-                "ip -o -4 address",
-                "ip neighbour",
-                "ip -s link show vv-1001",
-                "ip -s link show vxlan-1001",
+            for (node, command) in [
+                ("n1", "ip route show table 1001"),
+                ("n1", "ip neighbour"),
+                ("n3", "ip route show table 1001"),
+                ("vm1001", "cat /proc/net/snmp"),
             ] {
-                println!("-- n1 {command}\n{}", within("n1", command));
-            }
-            for command in
-                ["ip route show table 1001", "ip route", "ip neighbour", "ip -s link show vxlan-1001"]
-            {
-                println!("-- n3 {command}\n{}", within("n3", command));
+                println!("-- {node}: {command}\n{}", within(node, command));
             }
             println!("{}", self.frr.vtysh(&["-c", "show bgp summary"]));
-            println!(
-                "-- vm {}",
-                within("vm1001", "ip -s link show eth0")
-                    + &within("vm1001", "ip neighbour")
-                    + &within("vm1001", "cat /proc/net/snmp")
-            );
-            println!(
-                "-- n2 {}",
-                within("n2", "ip -s link show tap1001")
-                    + &within("n2", "ip -s link show br-phys")
-                    + &within("n2", "ip neighbour")
-            );
-            for chassis in [&self.gateway, &self._compute] {
-                let folder = chassis.switch.database.folder();
-                println!(
-                    "{}",
-                    sh(&format!(
-                        "tail -n 15 {}/vswitchd.log; tail -n 15 {}/controller.log; cd {}; OVS_RUNDIR=. ovs-appctl -t ./ovs-vswitchd.*.ctl tnl/neigh/show; OVS_RUNDIR=. ovs-appctl -t ./ovs-vswitchd.*.ctl dpctl/dump-flows; ovs-vsctl --db=unix:./sock show; true",
-                        folder.display(),
-                        folder.display(),
-                        folder.display()
-                    ))
-                );
-            }
-            let folder = self.gateway.switch.database.folder().join("br-ex.mgmt");
-            println!("{}", sh(&format!("ovs-ofctl -O OpenFlow15 dump-flows unix:{}", folder.display())));
         }
         if let Some(mut agent) = self.agent.take() {
             let _gone = agent.kill();
