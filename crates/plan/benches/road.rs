@@ -100,11 +100,9 @@ async fn a_pod_meanwhile(size: Size) {
     databases.apply(&zone, Dirty::everything()).await;
     let road = zone.apply_connect(&size.road(size.networks)).on(&zone);
     road.northbound.iter().for_each(|prefix| databases.north_writer.dirty(prefix));
-    let begun = tokio::time::timeout(
-        Duration::from_millis(300),
-        settle(&mut databases.north_writer, &northbound(&zone)),
-    );
-    assert!(begun.await.is_err(), "the road was made before the pod came");
+    let begun = async { settle(&mut databases.north_writer, &northbound(&zone)).await };
+    let begun = tokio::time::timeout(Duration::from_millis(300), begun).await;
+    assert!(begun.is_err(), "the road was made before the pod came");
     let meter = Meter::start(databases.north.pid());
     let guest = pod("t1/late", "n1", &[("t1/net", "primary", &["11.1.0.99/24"], None)]);
     let dirty = zone.apply_pod(&guest).on(&zone);

@@ -7,6 +7,7 @@
 //! own, and the node's addresses lead to services with node ports.
 
 mod led;
+mod siblings;
 mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,6 +213,7 @@ impl Served<'_> {
         let sockets = self.service.addresses.iter().map(|address| SocketAddr::new(*address, port.port));
         let vips = self.vips(port, from, sockets);
         // A target outside of the network is reached through the node's own gateway, so the load balancer is the node's.
+        // So is one that has targets on another primary network of the namespace, which the gateway router does not reach.
         let leaves = vips.values().flatten().any(|target| !has_address(self.scope.net, target.ip()));
         let routed = self.scope.is_shared_gateway();
         let own = routed && self.is_for_everybody();
@@ -258,7 +260,7 @@ impl Served<'_> {
             let mut local = self.vips(port, From::ThisNode, sockets.iter().copied());
             let own = |target: &SocketAddr| gateway.addresses.iter().any(|own| own.addr() == target.ip());
             local.values_mut().for_each(|targets| targets.retain(|target| !own(target)));
-            (Reach::DoorLocal, local)
+            (Reach::DoorLocal, self.without_siblings(&local))
         } else {
             (Reach::DoorRouter, self.by_router(&all))
         };
@@ -276,6 +278,7 @@ impl Served<'_> {
     /// The default network's gateway router has the node's own address: what it sends there would never leave it. The host is
     /// reached by its masquerade address instead.
     fn by_router(&self, vips: &Vips) -> Vips {
+        let vips = &self.without_siblings(vips);
         let Some(gateway) = self.scope.gateway.filter(|_| self.scope.net.is_default()) else {
             return vips.clone();
         };
@@ -290,6 +293,18 @@ impl Served<'_> {
             targets.iter().map(|target| host(target).unwrap_or(*target)).collect::<BTreeSet<_>>()
         };
         vips.iter().map(|(vip, targets)| (*vip, moved(targets))).collect()
+    }
+
+    /// Whether a target is on another primary network of the service's namespace.
+    fn is_at_sibling(&self, target: &SocketAddr) -> bool {
+        self.zone.is_at_sibling(&self.key.namespace, self.scope.name(), target.ip())
+    }
+
+    fn without_siblings(&self, vips: &Vips) -> Vips {
+        let own = |targets: &BTreeSet<SocketAddr>| {
+            targets.iter().filter(|target| !self.is_at_sibling(target)).copied().collect()
+        };
+        vips.iter().map(|(vip, targets)| (*vip, own(targets))).collect()
     }
 
     /// Ready endpoints; if there are none, those that serve while they go.
@@ -340,8 +355,10 @@ impl Served<'_> {
         let within = |row: Planned, group: &str| row.within::<nb::LoadBalancerGroup>(group, "load_balancer");
         let own_group = network::GroupKey { group: network::GroupName(group) }.slice();
         let whole = |info: &&ConnectInfo| families_of(vips).iter().all(|family| info.families().has(family));
-        let offers = self.zone.service_connects(self.scope.name()).filter(|_| reach.is_offered());
-        let (all, some): (Vec<_>, Vec<_>) = offers.partition(whole);
+        let offers = self.zone.service_connects(self.scope.name());
+        let offers = offers.filter(|info| reach.is_offered() && self.speaks_in(info));
+        let (cut, offers): (Vec<_>, Vec<_>) = offers.partition(|info| self.is_cut(info, vips));
+        let (all, some): (Vec<_>, Vec<_>) = offers.into_iter().partition(whole);
         let own = Planned::new(self.at([&protocol.to_string(), word]), row.clone());
         let refusals = self.refusals().into_iter().filter(|_| reach == Reach::DoorSwitch);
         let own = refusals.fold(own, |own, refusal| own.guarded_by::<nb::Acl>(&refusal));
@@ -360,7 +377,8 @@ impl Served<'_> {
             let part = Planned::new(self.at([&protocol.to_string(), word, &family.to_string()]), part);
             Some(of.fold(part, |part, info| within(part, &group_of(info))))
         });
-        Ok(wanted.then_some(own).into_iter().chain(parts).collect())
+        let cut = cut.into_iter().map(|info| self.cut(info, &row, vips, [&protocol.to_string(), word]));
+        Ok(wanted.then_some(own).into_iter().chain(parts).chain(cut).collect())
     }
 
     fn at<const N: usize>(&self, parts: [&str; N]) -> Str {

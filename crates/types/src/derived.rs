@@ -59,6 +59,20 @@ pub fn masquerade_address(masquerade: &Cidr, role: MasqueradeRole) -> Result<IpA
     masquerade.address(role as u128)
 }
 
+/// Links between siblings begin behind the addresses of all networks.
+const SIBLING_LINKS: u128 = 1 << (MASQUERADE_BITS - 1);
+
+/// The link of a network to the others that serve the same namespaces: two addresses of the masquerade subnet, the same on every
+/// node. Nobody may have subnets in there, so no port of a router meets them.
+pub fn sibling_link(masquerade: &Cidr, network: NetworkId) -> Result<Cidr> {
+    if network.is_default() {
+        return Err(Error::DefaultNetwork("siblings"));
+    }
+    let number = SIBLING_LINKS + u128::from(network.get());
+    let error = |_| Error::Masquerade { cidr: *masquerade, network };
+    masquerade.subnet(masquerade.family().link_prefix(), number).map_err(error)
+}
+
 /// MAC addresses of those who have masquerade addresses on a node's external switch. They are the same on every node, so they
 /// never leave it. Whoever knows the masquerade address, of whichever family, knows the MAC: its low bits are the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -235,6 +249,19 @@ mod tests {
             MasqueradePair::of(&cidr("169.254.0.0/17"), NetworkId::DEFAULT),
             Err(Error::DefaultNetwork("masquerade addresses"))
         );
+    }
+
+    /// J040: links are behind everything else that is in the masquerade subnet, and no two are one.
+    #[test]
+    fn j040_links_of_siblings() {
+        let four = cidr("169.254.0.0/17");
+        assert_eq!(sibling_link(&four, network(1)), Ok(cidr("169.254.64.2/31")));
+        assert_eq!(sibling_link(&four, NetworkId::LAST), Ok(cidr("169.254.95.254/31")));
+        assert_eq!(sibling_link(&cidr("fd69::/112"), network(1)), Ok(cidr("fd69::4002/127")));
+        let last = MasqueradePair::of(&four, NetworkId::LAST).unwrap().management_port;
+        assert!(last < sibling_link(&four, network(1)).unwrap().base());
+        assert!(sibling_link(&cidr("169.254.0.0/18"), network(1)).is_err());
+        assert!(sibling_link(&four, NetworkId::DEFAULT).is_err());
     }
 
     #[test]

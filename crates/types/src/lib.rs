@@ -24,7 +24,8 @@ pub use cidr::{Cidr, Families, Family, number_of};
 pub use connect::{ConnectNames, ConnectOwner, ConnectSubnet, ConnectTopology, Link};
 pub use derived::{
     MasqueradeMacs, MasqueradePair, MasqueradeRole, TransitPeers, conntrack_mark, join_address,
-    join_router_address, mark_chain, masquerade_address, packet_mark, routing_table, transit_address,
+    join_router_address, mark_chain, masquerade_address, packet_mark, routing_table, sibling_link,
+    transit_address,
 };
 pub use device::{VrfName, management_port_device};
 pub use error::{Error, Result};

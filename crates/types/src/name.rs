@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, NetworkId, Result};
 
 const SUBDOMAIN: &str = "it must be 1 to 253 lower-case letters, digits, '-' or '.', with a letter or digit at each end of a part";
 const LABEL: &str =
@@ -99,8 +99,8 @@ name!(
     ZoneName, "zone", is_subdomain, SUBDOMAIN
 );
 name!(
-    /// The name of a `ClusterNetworkConnect`.
-    ConnectName, "ClusterNetworkConnect", is_subdomain, SUBDOMAIN
+    /// The name of a connection: of a `ClusterNetworkConnect`, or of the primary networks of a namespace, which no object is called like.
+    ConnectName, "ClusterNetworkConnect", is_connect, SUBDOMAIN
 );
 name!(
     /// The name of a network, as a NAD's CNI configuration carries it.
@@ -111,6 +111,23 @@ name!(
     /// when a pod attaches to the same NAD again.
     NadKey, "attachment", is_nad_key, NAD_KEY
 );
+
+impl ConnectName {
+    /// The connection between the UserDefinedNetworks of a namespace.
+    pub fn of_siblings_in(namespace: &NamespaceName) -> Self {
+        Self(format!("_udn.{namespace}"))
+    }
+
+    /// The connection between ClusterUserDefinedNetworks that serve the same namespaces, the first of which has this number.
+    pub fn of_siblings(first: NetworkId) -> Self {
+        Self(format!("_cudn.{first}"))
+    }
+
+    /// Whether it connects the primary networks of a namespace; there is no object of that name.
+    pub fn is_of_siblings(&self) -> bool {
+        self.0.starts_with('_')
+    }
+}
 
 /// Who made a network, as far as its name says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,6 +233,10 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(|part| is_dns_part(part.as_bytes()))
 }
 
+fn is_connect(text: &str) -> bool {
+    is_subdomain(text.strip_prefix('_').unwrap_or(text))
+}
+
 /// 317 = 63 (namespace) + 1 + 253 (name). '/' comes with NADs that are named after their key.
 fn is_network(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'/');
@@ -240,6 +261,19 @@ mod tests {
 
     fn object(text: &str) -> ObjectName {
         ObjectName::new(text).unwrap()
+    }
+
+    /// No ClusterNetworkConnect can be called like a connection of siblings, and that is read back from paths.
+    #[test]
+    fn names_of_siblings() {
+        let udns = ConnectName::of_siblings_in(&NamespaceName::new("blue").unwrap());
+        let cudns = ConnectName::of_siblings(NetworkId::FIRST);
+        for (name, text) in [(udns, "_udn.blue"), (cudns, "_cudn.1")] {
+            assert_eq!(ConnectName::new(text), Ok(name.clone()));
+            assert!(name.is_of_siblings() && ObjectName::new(text).is_err());
+        }
+        assert!(!ConnectName::new("udn.blue").unwrap().is_of_siblings());
+        assert!(ConnectName::new("__a").is_err() && ConnectName::new("_").is_err());
     }
 
     fn namespace(text: &str) -> NamespaceName {

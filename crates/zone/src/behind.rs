@@ -167,7 +167,9 @@ impl Zone {
     ) -> bool {
         let address = one.address;
         if slice.mirror().is_some() {
-            return self.is_in(network, address) || !self.is_across(network, address);
+            let own =
+                self.is_in(network, address) || self.is_at_sibling(&service.namespace, network, address);
+            return own || !self.is_across(network, address);
         }
         // The API server says itself where it is, and that may be a node.
         let api = service.namespace.as_str() == "default" && service.name == "kubernetes";
@@ -189,9 +191,16 @@ impl Zone {
     }
 
     /// Whether an address is in a network's pod subnets.
-    fn is_in(&self, network: &NetworkName, address: IpAddr) -> bool {
+    pub(super) fn is_in(&self, network: &NetworkName, address: IpAddr) -> bool {
         let legs = self.active(network).into_iter().flat_map(|net| &net.legs);
         legs.flat_map(|leg| &leg.subnets).any(|subnet| subnet.contains_address(address))
+    }
+
+    /// Whether an address is in the pod subnets of another primary network of a namespace.
+    pub fn is_at_sibling(&self, namespace: &NamespaceName, network: &NetworkName, address: IpAddr) -> bool {
+        let primaries = self.primaries(namespace);
+        let mut others = primaries.iter().filter(|(_, other)| *other != network);
+        others.any(|(_, other)| self.is_in(other, address))
     }
 
     /// Whether an address is behind one of a network's roads: a pod's, or a link's.

@@ -48,6 +48,28 @@ pub struct Place {
 }
 
 impl ConnectInfo {
+    /// The connection between networks that serve the same namespaces: for pods, local to each zone. Services of the namespaces are
+    /// on all of them anyway.
+    pub(super) fn of_siblings(name: ConnectName, places: BTreeMap<NetworkId, Result<Place, String>>) -> Self {
+        Self {
+            names: ConnectNames::new(name.clone()),
+            name,
+            topology: ConnectTopology::Compact,
+            pods: true,
+            services: false,
+            router_key: None,
+            places,
+        }
+    }
+
+    /// What it comes from, for messages.
+    pub fn text(&self) -> String {
+        match self.name.is_of_siblings() {
+            true => "the road between primary networks of one namespace".to_owned(),
+            false => format!("ClusterNetworkConnect {}", self.name),
+        }
+    }
+
     /// Whether anything is rendered on the connected networks.
     pub fn touches_networks(&self) -> bool {
         self.pods || self.services
@@ -91,12 +113,17 @@ impl ConnectInfo {
             place.as_ref().err().map(|error| format!("network with id {id}: {error}"))
         };
         let texts: Vec<String> = self.places.iter().filter_map(unusable).collect();
-        let message = || format!("ClusterNetworkConnect {}: {}", self.name, texts.join("; "));
+        let message = || format!("{}: {}", self.text(), texts.join("; "));
         (!texts.is_empty()).then(|| Problem::new(Reason::Malformed, message()))
     }
 }
 
 impl Place {
+    /// The place of a network among its siblings: a link of each family, which follows from its number.
+    pub(super) fn of_sibling(topology: Topology, links: Vec<Cidr>, id: NetworkId) -> Self {
+        Self { topology, blocks: links, index: id.get(), slot: 0, slots: None }
+    }
+
     /// The block or slice of each family.
     pub fn blocks(&self) -> impl Iterator<Item = Cidr> {
         self.blocks.iter().copied()

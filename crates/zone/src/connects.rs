@@ -281,7 +281,17 @@ impl Zone {
                 Some(ConnectReport { name, hash, problems: vec![problem.clone()] })
             }
         };
-        self.connects.entries.iter().filter_map(report).collect()
+        let objects = self.connects.entries.iter().filter(|(name, _)| !name.is_of_siblings());
+        objects.filter_map(report).collect()
+    }
+
+    /// Networks that serve the same namespaces are connected by this, or no longer.
+    pub(super) fn set_siblings(&mut self, name: &ConnectName, info: Option<ConnectInfo>) -> Changes {
+        let entry = info.map(|info| {
+            let shape = self.shape(Some(&info));
+            Entry { hash: String::new(), state: Ok(Some(info)), shape, last_known: None }
+        });
+        self.set_connect(name, entry)
     }
 
     fn connect_report(&self, info: &ConnectInfo, hash: &str) -> ConnectReport {
@@ -304,9 +314,8 @@ impl Zone {
         place: &Result<Place, String>,
     ) -> Vec<Problem> {
         let Ok(place) = place else { return Vec::new() };
-        let problem = |text: String| {
-            Problem::new(Reason::NetworkNotReady, format!("ClusterNetworkConnect {}: {text}", info.name))
-        };
+        let problem =
+            |text: String| Problem::new(Reason::NetworkNotReady, format!("{}: {text}", info.text()));
         let names: Vec<&NetworkName> = self.networks.with_id(id).collect();
         if names.is_empty() {
             return vec![problem(format!("no network with id {id} is known here yet"))];
@@ -323,7 +332,7 @@ impl Zone {
     /// Why an active network has no link in its place.
     fn misfit(&self, info: &ConnectInfo, place: &Place, active: &Active) -> Option<Problem> {
         let about = |text: String| {
-            let message = format!("ClusterNetworkConnect {}: network {}: {text}", info.name, active.name());
+            let message = format!("{}: network {}: {text}", info.text(), active.name());
             Problem::new(Reason::NoLink, message)
         };
         if self.overlaps(info, active.name()) {
@@ -340,9 +349,7 @@ impl Zone {
 
     /// Why another node is left out of the links that each node has. What fits the last block fits all of them.
     fn node_problem(&self, info: &ConnectInfo, last: &Place, node: &NodeName) -> Option<Problem> {
-        let problem = |reason, text: String| {
-            Problem::new(reason, format!("ClusterNetworkConnect {}: {text}", info.name))
-        };
+        let problem = |reason, text: String| Problem::new(reason, format!("{}: {text}", info.text()));
         match self.there(node) {
             // Of a node that others do not know, its own zone tells.
             Err(text) => Some(problem(Reason::NodeNotReady, text)),
@@ -434,16 +441,6 @@ impl Zone {
         for network in linked.flat_map(|(id, _)| self.networks.with_id(*id)) {
             self.fading.begin(name, network);
         }
-    }
-
-    /// Whether links of a network outlive its place in a connection for a while.
-    pub fn lingers(&self, connect: &ConnectName, network: &NetworkName) -> bool {
-        self.fading.has(connect, network)
-    }
-
-    /// Connections of which links are there that have no place any more.
-    pub fn lingering(&self) -> impl Iterator<Item = &ConnectName> {
-        self.fading.connects()
     }
 
     /// Whether it is certain which networks a network's pods reach.

@@ -266,6 +266,7 @@ impl Zone {
         let problem = info.as_ref().and_then(|info| info.spec.as_ref().err().cloned());
         self.report(Subject::Nad(object.clone()), problem);
         let mut changes = Changes::default();
+        let primaries = self.primary_set(&object.namespace);
         let before = self.nads.network(&key).cloned();
         let after = info.as_ref().and_then(|info| info.network.clone());
         let pods: Vec<ObjectKey> = self.pods.of_nad(&key).collect();
@@ -287,6 +288,7 @@ impl Zone {
             self.pod_changed(pod, &mut changes);
         }
         self.namespace_changed(&object.namespace, &mut changes);
+        self.siblings_changed(&object.namespace, primaries, &mut changes);
         self.people_moved(&object.namespace, &key, &mut changes);
         self.reach_changed(&mut changes);
         changes

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_types::{ConnectName, NetworkName};
 
+use super::Zone;
+
 type Link = (ConnectName, NetworkName);
 
 #[derive(Debug, Default)]
@@ -60,5 +62,17 @@ impl Fading {
         let until = now.saturating_add(linger);
         self.due.extend(std::mem::take(&mut self.begun).into_iter().map(|link| (link, until)));
         self.due.extract_if(.., |_, at| *at <= now).map(|(link, _)| link).collect()
+    }
+}
+
+impl Zone {
+    /// Whether links of a network outlive its place in a connection for a while.
+    pub fn lingers(&self, connect: &ConnectName, network: &NetworkName) -> bool {
+        self.fading.has(connect, network)
+    }
+
+    /// Connections of which links are there that have no place any more.
+    pub fn lingering(&self) -> impl Iterator<Item = &ConnectName> {
+        self.fading.connects()
     }
 }

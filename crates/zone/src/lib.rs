@@ -26,6 +26,7 @@ mod processes;
 mod running;
 mod service;
 mod services;
+mod siblings;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +67,7 @@ use self::nodes::Nodes;
 use self::pods::Pods;
 use self::policy::Policies;
 use self::services::Services;
+use self::siblings::Siblings;
 use self::usage::Usage;
 use causeway_record::ObjectKey;
 
@@ -191,6 +193,7 @@ pub struct Zone {
     connects: Connects,
     fading: Fading,
     services: Services,
+    siblings: Siblings,
     policies: Policies,
     problems: BTreeMap<Subject, Problem>,
 }
@@ -220,6 +223,7 @@ impl Zone {
             connects: Connects::default(),
             fading: Fading::default(),
             services: Services::default(),
+            siblings: Siblings::default(),
             policies: Policies::default(),
             problems: BTreeMap::new(),
         };

@@ -25,11 +25,19 @@ pub(super) struct NadInfo {
     pub(super) created: i64,
 }
 
+impl NadInfo {
+    fn is_primary(&self) -> bool {
+        self.spec.as_ref().is_ok_and(|spec| spec.network.is_primary())
+    }
+}
+
 /// The attachment definitions that are ours.
 #[derive(Debug, Default)]
 pub(super) struct Nads {
     entries: BTreeMap<Arc<NadKey>, NadInfo>,
     by_namespace: BTreeMap<NamespaceName, BTreeSet<Arc<NadKey>>>,
+    /// Those of primary networks that count: a tenant may write many others.
+    primary: BTreeMap<NamespaceName, BTreeSet<Arc<NadKey>>>,
 }
 
 impl Nads {
@@ -49,20 +57,12 @@ impl Nads {
         key: &Arc<NadKey>,
         info: Option<NadInfo>,
     ) -> Option<NadInfo> {
+        let is_primary = info.as_ref().is_some_and(NadInfo::is_primary);
+        toggle(&mut self.by_namespace, namespace, key, info.is_some());
+        toggle(&mut self.primary, namespace, key, is_primary);
         match info {
-            Some(info) => {
-                self.by_namespace.entry(namespace.clone()).or_default().insert(key.clone());
-                self.entries.insert(key.clone(), info)
-            }
-            None => {
-                if let Some(keys) = self.by_namespace.get_mut(namespace) {
-                    keys.remove(key);
-                    if keys.is_empty() {
-                        self.by_namespace.remove(namespace);
-                    }
-                }
-                self.entries.remove(key)
-            }
+            Some(info) => self.entries.insert(key.clone(), info),
+            None => self.entries.remove(key),
         }
     }
 
@@ -85,15 +85,27 @@ impl Nads {
 
     /// Primary networks of a namespace, the one with the oldest definition first.
     pub(super) fn primaries(&self, namespace: &NamespaceName) -> Vec<(&NadKey, &NetworkName)> {
-        let keys = self.by_namespace.get(namespace).into_iter().flatten();
+        let keys = self.primary.get(namespace).into_iter().flatten();
         let accepted = keys.filter_map(|key| {
             let info = self.entries.get(key)?;
-            let spec = info.spec.as_ref().ok()?;
-            spec.network.is_primary().then_some((info.created, key.as_ref(), &spec.network.name))
+            Some((info.created, key.as_ref(), &info.spec.as_ref().ok()?.network.name))
         });
         let mut primaries: Vec<_> = accepted.collect();
         primaries.sort();
         primaries.into_iter().map(|(_, key, network)| (key, network)).collect()
+    }
+}
+
+fn toggle(
+    all: &mut BTreeMap<NamespaceName, BTreeSet<Arc<NadKey>>>,
+    namespace: &NamespaceName,
+    key: &Arc<NadKey>,
+    add: bool,
+) {
+    let keys = all.entry(namespace.clone()).or_default();
+    let _known = if add { keys.insert(key.clone()) } else { keys.remove(key) };
+    if keys.is_empty() {
+        all.remove(namespace);
     }
 }
 

@@ -179,6 +179,11 @@ impl Networks {
         self.claims.get(&Claim::Prefix(prefix.clone()))?.first().map(|(_, name)| name)
     }
 
+    /// What most definitions of a network say, whoever stands in its way.
+    pub(super) fn said(&self, name: &NetworkName) -> Option<&Spec> {
+        self.get(name)?.chosen().ok().map(|spec| &**spec)
+    }
+
     /// What counts of a network, if nobody stands in its way.
     pub(super) fn spec(&self, name: &NetworkName) -> Option<Result<Arc<Spec>, Problem>> {
         let entry = self.get(name)?;

@@ -77,10 +77,13 @@ impl SliceInfo {
         self.mirror.as_ref()
     }
 
-    /// Whether these are addresses on a network.
-    pub(super) fn is_on(&self, network: &NetworkName) -> bool {
+    /// Whether these are addresses that count on a network. A mirror of one primary network of its namespace has the addresses on all
+    /// of them, and counts on all.
+    pub(super) fn is_on(&self, network: &NetworkName, primaries: &[&NetworkName]) -> bool {
         match &self.mirror {
-            Some(mirror) => mirror == network,
+            Some(mirror) => {
+                mirror == network || (primaries.contains(&network) && primaries.contains(&mirror))
+            }
             None => network.is_default(),
         }
     }

@@ -12,7 +12,7 @@ use causeway_types::{NamespaceName, NetworkName, ObjectName};
 
 use super::pods::object;
 use super::service::{self, EndpointInfo, ServiceInfo, ServicePort, SliceInfo};
-use super::{Change, Changes, Zone};
+use super::{Change, Changes, Rendering, Zone};
 use causeway_record::{self as record, ObjectKey, Protocol};
 
 /// Whether services of a namespace are on a network.
@@ -273,8 +273,35 @@ impl Zone {
         service: &ObjectKey,
         network: &'a NetworkName,
     ) -> impl Iterator<Item = &'a SliceInfo> {
+        let primaries = self.primary_names(&service.namespace);
         let slices = self.services.get(service).into_iter().flat_map(|entry| entry.slices.values());
-        slices.filter(move |slice| slice.is_on(network))
+        slices.filter(move |slice| slice.is_on(network, &primaries))
+    }
+
+    fn primary_names(&self, namespace: &NamespaceName) -> Vec<&NetworkName> {
+        self.primaries(namespace).into_iter().map(|(_, network)| network).collect()
+    }
+
+    /// The network by whose gateway router others than its own pods come to a service: the oldest one of its namespace that has an
+    /// endpoint of it, on this node if only these serve. Its gateway router knows no way to the others.
+    pub fn entry_network(&self, key: &ObjectKey) -> Option<&NetworkName> {
+        let local = self.service(key)?.external_local;
+        let primaries = self.primaries(&key.namespace);
+        let [(_, first), _, ..] = primaries.as_slice() else {
+            let mut networks = self.service_networks(&key.namespace).into_iter();
+            return networks.find(|network| self.serving(&key.namespace, network) == Serving::Yes);
+        };
+        let rendered =
+            |network: &&NetworkName| matches!(self.rendering(network), Some(Rendering::Rendered(_)));
+        let networks: Vec<&NetworkName> =
+            primaries.iter().map(|(_, network)| *network).filter(rendered).collect();
+        let serves = |network: &NetworkName, here: bool| {
+            let own =
+                |one: &EndpointInfo| (one.here || !here) && one.ready && self.is_in(network, one.address);
+            self.endpoints(key, network).any(|slice| slice.endpoints.iter().any(own))
+        };
+        let with = |here: bool| networks.iter().copied().find(|network| serves(network, here));
+        with(local).or_else(|| with(false)).or(networks.first().copied()).or(Some(*first))
     }
 
     /// The networks that services of a namespace are on, or may be on.
@@ -324,8 +351,9 @@ impl Zone {
             return changes;
         }
         let concerned = self.service_networks(&owner.namespace);
+        let primaries = self.primary_names(&owner.namespace);
         let is_on = |slice: &Option<SliceInfo>, network: &NetworkName| {
-            slice.as_ref().is_some_and(|slice| slice.is_on(network))
+            slice.as_ref().is_some_and(|slice| slice.is_on(network, &primaries))
         };
         for network in concerned.into_iter().filter(|network| is_on(&old, network) || is_on(&new, network)) {
             changes.add(Change::Endpoints { service: owner.clone(), network: network.clone() });

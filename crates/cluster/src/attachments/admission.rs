@@ -6,9 +6,9 @@ use causeway_record::{Nad, ObjectKey};
 use causeway_types::{NamespaceName, NetworkName};
 
 use super::{Verdict, controlled_by};
-use crate::Manager;
 use crate::networks::Source;
 use crate::trouble::{Lacks, Trouble, invalid_primary_network};
+use crate::{Manager, OwnerKey};
 
 impl Manager {
     /// What the attachment is. A network that is written by hand and new gets its numbers here.
@@ -105,10 +105,25 @@ impl Manager {
         (!problems.is_empty()).then(|| Trouble::from(&problems[..]))
     }
 
-    /// Another attachment of the namespace is its primary network already.
+    /// Another attachment of the namespace is its primary network already, and this one cannot be beside it.
     fn second_primary(&self, key: &ObjectKey) -> Option<Trouble> {
-        let (other, _) = self.primary_of(&key.namespace)?;
-        (other != key).then(|| primary_exists(&key.namespace, &other.name))
+        let owner = self.attachments.owner(key, &self.owners);
+        let is_primary = |name: &NetworkName| self.networks.is_primary(name);
+        let mut others = self.attachments.accepted_beside(key).filter(|other| {
+            self.attachments.network_of(other).is_some_and(is_primary) && !self.are_beside(key, owner, other)
+        });
+        others.next().map(|other| primary_exists(&key.namespace, &other.name))
+    }
+
+    /// Whether two attachments of a namespace are of networks that may both be its primary ones. One that has been given numbers was
+    /// found to stand beside those of its kind; what has changed since is its object's to say.
+    pub(crate) fn are_beside(&self, nad: &ObjectKey, owner: Option<&OwnerKey>, other: &ObjectKey) -> bool {
+        let others_owner = self.attachments.owner(other, &self.owners);
+        let Some((own, other_owner)) = owner.zip(others_owner) else { return false };
+        let is_numbered = |nad| self.attachments.get(nad).is_some_and(Nad::is_numbered);
+        let same_kind = std::mem::discriminant(own) == std::mem::discriminant(other_owner);
+        let settled = same_kind && is_numbered(nad) && is_numbered(other);
+        settled || self.owners.are_siblings(own, other_owner)
     }
 }
 

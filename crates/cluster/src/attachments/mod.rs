@@ -169,21 +169,36 @@ impl Attachments {
         Some((oldest.created, named(oldest)?))
     }
 
-    /// The accepted primary attachment of a namespace.
-    pub(crate) fn primary_of(
+    /// The accepted primary attachments of a namespace, the one of the oldest network first.
+    pub(crate) fn primaries_of(
         &self,
         namespace: &NamespaceName,
         networks: &Networks,
-    ) -> Option<(&ObjectKey, &NetworkName)> {
-        let accepted = &self.primaries.get(namespace)?.accepted;
-        let mut primary = accepted.iter().filter_map(|nad| Some((nad, self.network_of(nad)?)));
-        primary.find(|(_, network)| networks.is_primary(network))
+        owners: &Owners,
+    ) -> Vec<(&ObjectKey, &NetworkName)> {
+        let Some(Primaries { accepted, .. }) = self.primaries.get(namespace) else { return Vec::new() };
+        let found = accepted.iter().filter_map(|nad| Some((nad, self.network_of(nad)?)));
+        let mut found: Vec<_> = found.filter(|(_, network)| networks.is_primary(network)).collect();
+        if found.len() > 1 {
+            found.sort_by_key(|(nad, _)| {
+                (self.owner(nad, owners).and_then(|owner| owners.created(owner)), *nad)
+            });
+        }
+        found
     }
 
-    /// Another attachment of the namespace that is, or wants to be, its primary network.
-    pub(crate) fn other_primary(&self, key: &ObjectKey) -> Option<&str> {
-        let Primaries { accepted, second } = self.primaries.get(&key.namespace)?;
-        accepted.iter().chain(second).find(|other| *other != key).map(|other| other.name.as_str())
+    /// Other attachments of the namespace that are, or want to be, its primary network.
+    pub(crate) fn other_primaries(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        let primaries = self.primaries.get(&key.namespace).into_iter();
+        let all = primaries.flat_map(|Primaries { accepted, second }| accepted.iter().chain(second));
+        all.filter(move |other| *other != key)
+    }
+
+    /// Other attachments of the namespace that are its primary network.
+    fn accepted_beside(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
+        let accepted =
+            self.primaries.get(&key.namespace).into_iter().flat_map(|primaries| &primaries.accepted);
+        accepted.filter(move |other| *other != key)
     }
 
     /// What has become of an attachment, and whether that is a primary network. The answer is whether the namespace may see
@@ -427,11 +442,6 @@ impl Manager {
             return;
         };
         self.writes.ask(nad_target(key), part, Priority::Network, action);
-    }
-
-    /// The accepted primary attachment of a namespace.
-    pub(crate) fn primary_of(&self, namespace: &NamespaceName) -> Option<(&ObjectKey, &NetworkName)> {
-        self.attachments.primary_of(namespace, &self.networks)
     }
 }
 

@@ -94,11 +94,11 @@ impl Surroundings<'_> {
     /// A namespace, and the networks that serve it.
     fn namespace(&self, name: &NamespaceName) -> Option<Namespace> {
         let namespace = self.namespaces.get(name)?;
-        let primary = self.attachments.primary_of(name, self.networks);
+        let primaries = self.attachments.primaries_of(name, self.networks, self.owners);
         Some(Namespace {
             name: name.clone(),
             labels: namespace.labels.clone(),
-            primaries: primary.map(|(_, network)| network.clone()).into_iter().collect(),
+            primaries: primaries.into_iter().map(|(_, network)| network.clone()).collect(),
         })
     }
 

@@ -4,13 +4,14 @@
 //! network's services are served by zones, which judge alike; here their users are told.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use causeway_record::{Endpoint, ObjectKey, Regarding};
 use causeway_types::{Cidr, Family, NamespaceName, NetworkName};
 
 use super::kept::{Content, Kept, Source};
-use super::settle::Around;
+use super::settle::{Around, Served};
 use super::slice_target;
 use crate::Manager;
 use crate::networks::NetworkState;
@@ -35,14 +36,14 @@ impl Around<'_> {
     pub(super) fn judge<'a>(
         &self,
         namespace: &NamespaceName,
-        network: &NetworkName,
+        networks: &[Served<'_>],
         family: Family,
         endpoint: &'a Endpoint,
         reached: &[Cidr],
     ) -> Judged<'a> {
         let Some((pod, reference)) = endpoint.pod(namespace) else {
-            let nad = self.attachments.primary_of(namespace, self.networks).map(|(nad, _)| nad);
-            let own = |address| nad.is_some() && self.pods.has_at(namespace, nad, address);
+            let has = |nad, address| self.pods.has_at(namespace, Some(nad), address);
+            let own = |address| networks.iter().any(|(nad, _)| has(*nad, address));
             return by_address(family, endpoint, |address| self.is_taken(reached, address) && !own(address));
         };
         let Some(found) = self.pods.addresses(&pod) else { return Judged::Absent };
@@ -53,7 +54,9 @@ impl Around<'_> {
         if found.pod.host_network {
             return by_address(family, endpoint, |address| self.nodes.at(address) != found.pod.node.as_ref());
         }
-        let own = found.primary.filter(|(nad, _)| self.attachments.network_of(nad) == Some(network));
+        let served =
+            |nad: &ObjectKey| self.attachments.network_of(nad).is_some_and(|own| is_one_of(networks, own));
+        let own = found.primary.filter(|(nad, _)| served(nad));
         let address =
             own.and_then(|(_, addresses)| addresses.iter().find(|address| Family::of(address) == family));
         address.map_or(Judged::Absent, |address| Judged::Served(Cow::Owned(endpoint.at(address))))
@@ -86,12 +89,17 @@ impl Around<'_> {
             || reached.iter().any(|cidr| cidr.contains_address(address))
     }
 
-    /// The subnets of a network, of those that it is connected with, and of the links between them. Networks that it is not
+    /// The subnets of networks, of those that they are connected with, and of the links between them. Networks that they are not
     /// connected with may have the addresses of whatever is outside.
-    pub(super) fn reached(&self, network: &NetworkName) -> Vec<Cidr> {
-        let (ids, links) = self.connects.across(network);
-        let connected =
-            ids.iter().filter_map(|id| self.networks.with_id(*id)).chain(self.networks.get(network));
+    pub(super) fn reached(&self, networks: &[Served<'_>]) -> Vec<Cidr> {
+        let (mut ids, mut links) = (BTreeSet::new(), Vec::new());
+        for (_, network) in networks {
+            let (across, between) = self.connects.across(network);
+            ids.extend(across);
+            links.extend(between);
+        }
+        let own = networks.iter().filter_map(|(_, network)| self.networks.get(network));
+        let connected = ids.iter().filter_map(|id| self.networks.with_id(*id)).chain(own);
         let subnets = connected.map(NetworkState::intent).flat_map(|intent| {
             let join = intent.effective_join_subnets(self.cluster);
             let transit = intent.effective_transit_subnets(self.cluster);
@@ -107,13 +115,13 @@ impl Around<'_> {
         else {
             return None;
         };
-        let network = self.served_network(key);
-        let reached = network.map(|network| self.reached(network)).unwrap_or_default();
+        let networks = self.served_networks(key);
+        let reached = self.reached(&networks);
         let skipped = source.endpoints.iter().filter_map(|endpoint| {
-            let judged = match network {
-                Some(network) => self.judge(&key.namespace, network, source.family, endpoint, &reached),
-                None if self.namespaces.is_labelled(&key.namespace) => return None,
-                None => self.judge_by_default(key, source, endpoint),
+            let judged = match networks.as_slice() {
+                [_, ..] => self.judge(&key.namespace, &networks, source.family, endpoint, &reached),
+                [] if self.namespaces.is_labelled(&key.namespace) => return None,
+                [] => self.judge_by_default(key, source, endpoint),
             };
             if let Judged::Skipped(address) = judged { Some(address.to_string()) } else { None }
         });
@@ -128,6 +136,10 @@ impl Around<'_> {
         );
         (!skipped.is_empty()).then_some((Regarding { api_version, kind, namespace, name, uid }, message))
     }
+}
+
+fn is_one_of(networks: &[Served<'_>], own: &NetworkName) -> bool {
+    networks.iter().any(|(_, network)| *network == own)
 }
 
 /// Judges an endpoint by its addresses: one that is refused refuses all.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use causeway_record::{EndpointSlice, Event, Kind, ObjectKey, Target};
-use causeway_types::NamespaceName;
+use causeway_types::{NamespaceName, NetworkName};
 use sha2::{Digest as _, Sha256};
 
 use kept::{Content, Kept};
@@ -177,6 +177,14 @@ impl Manager {
         if matches!(event, Event::Synced) && !self.mirrors.listed && self.mirrors_wanted() {
             self.mirrors.listed = true;
             self.dirty.endpoint_slices(self.mirrors.all());
+        }
+    }
+
+    /// Mirrors in the namespaces of a network that goes name one that stays.
+    pub(crate) fn name_another_in_mirrors(&mut self, network: &NetworkName) {
+        let nads = self.networks.get(network).map(|state| state.nads().clone()).unwrap_or_default();
+        for nad in nads {
+            self.dirty.endpoint_slices(self.mirrors.in_namespace(&nad.namespace));
         }
     }
 

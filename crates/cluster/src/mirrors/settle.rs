@@ -18,6 +18,7 @@ use crate::connections::Connects;
 use crate::namespaces::Namespaces;
 use crate::networks::Networks;
 use crate::nodes::Nodes;
+use crate::owners::Owners;
 use crate::pods::Pods;
 use crate::writes::Writes;
 
@@ -58,10 +59,20 @@ impl Manager {
 
     pub(super) fn around_mirrors(&self) -> Around<'_> {
         let Self {
-            config, mirrors, namespaces, attachments, networks, pods, writes, nodes, connects, ..
+            config,
+            mirrors,
+            namespaces,
+            owners,
+            attachments,
+            networks,
+            pods,
+            writes,
+            nodes,
+            connects,
+            ..
         } = self;
         let cluster = &config.cluster;
-        Around { cluster, mirrors, namespaces, attachments, networks, pods, writes, nodes, connects }
+        Around { cluster, mirrors, namespaces, owners, attachments, networks, pods, writes, nodes, connects }
     }
 
     /// Says once that a slice has no mirror because another slice has its name.
@@ -77,11 +88,15 @@ impl Manager {
     }
 }
 
+/// A network that services of a namespace are on, by its attachment there.
+pub(super) type Served<'a> = (&'a ObjectKey, &'a NetworkName);
+
 /// What mirrors are made of.
 pub(super) struct Around<'a> {
     pub(super) cluster: &'a ClusterConfig,
     pub(super) mirrors: &'a Mirrors,
     pub(super) namespaces: &'a Namespaces,
+    owners: &'a Owners,
     pub(super) attachments: &'a Attachments,
     pub(super) networks: &'a Networks,
     pub(super) pods: &'a Pods,
@@ -138,36 +153,42 @@ impl Around<'_> {
         if !self.namespaces.contains(&key.namespace) {
             return Wanted::Hold;
         }
-        let primary = self.served_network(key);
+        let networks = self.served_networks(key);
         // A slice that is going serves nobody any more; and if its owner is gone, a mirror would be collected again and again.
         let slice = self.mirrors.all.get(key).filter(|slice| !slice.deleting);
-        match (slice, primary) {
-            (Some(Kept { key, content: Content::Source(source), .. }), Some(network)) => {
-                Wanted::Mirror(self.shape(key, source, network))
+        match slice {
+            Some(Kept { key, content: Content::Source(source), .. }) if !networks.is_empty() => {
+                Wanted::Mirror(self.shape(key, source, &networks))
             }
             _ => Wanted::Absent,
         }
     }
 
-    /// The network that services of a slice's namespace are on, if it is not the default one.
-    pub(super) fn served_network(&self, key: &ObjectKey) -> Option<&NetworkName> {
-        let labelled = self.namespaces.is_labelled(&key.namespace);
-        let primary = self.attachments.primary_of(&key.namespace, self.networks).filter(|_| labelled);
-        primary.map(|(_, network)| network)
+    /// The networks that services of a slice's namespace are on, if these are not the default one; the oldest first.
+    pub(super) fn served_networks(&self, key: &ObjectKey) -> Vec<Served<'_>> {
+        if !self.namespaces.is_labelled(&key.namespace) {
+            return Vec::new();
+        }
+        self.attachments.primaries_of(&key.namespace, self.networks, self.owners)
     }
 
-    fn shape<'a>(&self, key: &'a ObjectKey, source: &'a Source, network: &'a NetworkName) -> Shape<'a> {
-        let reached = self.reached(network);
-        let address = |endpoint| match self.judge(&key.namespace, network, source.family, endpoint, &reached)
+    /// One mirror for all of them: each endpoint has its address on the pod's own network, which all of them reach.
+    fn shape<'a>(&self, key: &'a ObjectKey, source: &'a Source, networks: &[Served<'a>]) -> Shape<'a> {
+        let reached = self.reached(networks);
+        let address = |endpoint| match self.judge(&key.namespace, networks, source.family, endpoint, &reached)
         {
             Judged::Served(endpoint) => Some(endpoint),
             Judged::Absent | Judged::Skipped(_) => None,
         };
+        // A network that goes is not named any more before it is gone: zones know nothing of a mirror of it then.
+        let stays =
+            |(_, network): &&Served<'_>| self.networks.get(network).is_some_and(|one| !one.is_going());
+        let first = networks.iter().find(stays).or(networks.first()).map(|(_, network)| network.as_str());
         let labels = [Some(keys::SLICE_MIRRORS), Some(source.service.as_str()), None];
-        let annotations = [key.name.as_str(), source.version.as_str(), network.as_str()];
+        let annotations = [Some(key.name.as_str()), Some(source.version.as_str()), first];
         Shape {
             labels: LABELS.into_iter().zip(labels).collect(),
-            annotations: keys::OF_MIRROR.into_iter().zip(annotations.map(Some)).collect(),
+            annotations: keys::OF_MIRROR.into_iter().zip(annotations).collect(),
             owners: &source.owners,
             address_type: Cow::Owned(source.family.to_string()),
             ports: source.ports.as_deref(),

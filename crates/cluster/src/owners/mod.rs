@@ -3,6 +3,7 @@
 
 mod removal;
 mod rendering;
+mod siblings;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ pub(crate) struct Owners {
     by_network: BTreeMap<NetworkName, OwnerKey>,
     /// Who wants a namespace.
     by_namespace: BTreeMap<NamespaceName, BTreeSet<OwnerKey>>,
+    siblings: siblings::Siblings,
     /// Who is going.
     going: BTreeSet<OwnerKey>,
     /// Who has grown, and whose attachments do not say so before connections have followed.
@@ -50,6 +52,8 @@ struct Owner {
     /// Namespaces in which its attachment could not be written, and why.
     failing: BTreeMap<NamespaceName, Trouble>,
     report: Report,
+    /// Whose network it cannot be beside.
+    blocked_by: Option<OwnerKey>,
 }
 
 /// Which namespaces an owner is for.
@@ -128,6 +132,7 @@ impl Owner {
             retired: None,
             failing: BTreeMap::new(),
             report: Report::default(),
+            blocked_by: None,
         }
     }
 }
@@ -218,17 +223,19 @@ impl Owners {
         })
     }
 
-    /// Another network whose attachment in the namespace is being created: two that come at once must not both be the
-    /// namespace's.
-    fn coming_primary(&self, key: &OwnerKey, namespace: &NamespaceName) -> Option<String> {
+    /// Other networks whose attachment in the namespace is being created: two that come at once must not both be the
+    /// namespace's, unless they may.
+    fn coming_primaries<'a>(
+        &'a self,
+        key: &'a OwnerKey,
+        namespace: &'a NamespaceName,
+    ) -> impl Iterator<Item = &'a OwnerKey> {
         let coming = |other: &&OwnerKey| {
             self.all.get(*other).is_some_and(|owner| {
-                let primary = owner.intent.as_ref().is_ok_and(Network::is_primary);
-                primary && !owner.object.deleting && owner.report.creating.contains(namespace)
+                owner.is_primary() && !owner.object.deleting && owner.report.creating.contains(namespace)
             })
         };
-        let others = self.wanting(namespace).filter(|other| *other != key);
-        others.into_iter().find(coming).map(|other| other.name().to_string())
+        self.wanting(namespace).filter(move |other| *other != key).filter(coming)
     }
 
     /// The last attachment may be gone for a moment while its object is there; the status remembers the number.
@@ -244,26 +251,11 @@ impl Owners {
     pub(crate) fn reselect(&mut self, key: &OwnerKey, name: &NamespaceName, now: Option<&Namespace>) -> bool {
         let Some(owner) = self.all.get_mut(key) else { return false };
         let wanted = now.is_some_and(|namespace| owner.selects.matches(namespace));
-        if wanted && owner.wanted.insert(name.clone()) {
-            self.by_namespace.entry(name.clone()).or_default().insert(key.clone());
-            true
-        } else if !wanted && owner.wanted.remove(name) {
-            self.unwant(key, [name].into_iter());
-            true
-        } else {
-            false
+        let news = if wanted { owner.wanted.insert(name.clone()) } else { owner.wanted.remove(name) };
+        if news {
+            self.note_wish(key, name, wanted);
         }
-    }
-
-    fn unwant<'a>(&mut self, key: &OwnerKey, namespaces: impl Iterator<Item = &'a NamespaceName>) {
-        for namespace in namespaces {
-            if let Some(owners) = self.by_namespace.get_mut(namespace) {
-                owners.remove(key);
-                if owners.is_empty() {
-                    self.by_namespace.remove(namespace);
-                }
-            }
-        }
+        news
     }
 
     /// Which namespaces a ClusterUserDefinedNetwork wants. All are compared only with a selector that is new.
@@ -294,18 +286,18 @@ impl Owners {
             if same {
                 owner.retired = before.retired;
                 owner.failing = before.failing;
+                owner.blocked_by.clone_from(&before.blocked_by);
                 owner.sent = before.sent.filter(|(sent, done)| !*done && *sent != owner.object.status);
             } else {
                 self.by_uid.remove(&before.object.uid);
             }
-            self.unwant(key, before.wanted.difference(&owner.wanted));
+            before.wanted.difference(&owner.wanted).for_each(|left| self.note_wish(key, left, false));
         }
-        for namespace in &owner.wanted {
-            self.by_namespace.entry(namespace.clone()).or_default().insert(key.clone());
-        }
+        owner.wanted.iter().for_each(|namespace| self.note_wish(key, namespace, true));
         if owner.object.deleting {
             self.going.insert(key.clone());
         }
+        self.stand(key, true);
         self.all.insert(key.clone(), owner);
         news
     }
@@ -315,7 +307,9 @@ impl Owners {
         self.by_uid.remove(&owner.object.uid);
         self.by_network.remove(&key.network());
         self.going.remove(key);
-        self.unwant(key, owner.wanted.iter());
+        self.stand(key, false);
+        self.unblock(key, owner.blocked_by.clone());
+        owner.wanted.iter().for_each(|namespace| self.note_wish(key, namespace, false));
         Some(owner)
     }
 }
@@ -390,8 +384,16 @@ impl Manager {
 
     fn owner_applied(&mut self, key: OwnerKey, owner: Owner) {
         self.writes.seen(&key.target());
-        if self.owners.insert(&key, owner) {
+        let selects = |owners: &Owners| owners.all.get(&key).map(|owner| owner.selects.labels().cloned());
+        let before = (selects(&self.owners), self.owners.beside(&key));
+        let news = self.owners.insert(&key, owner);
+        if news {
             self.dirty.clashes([key.network()]);
+        }
+        // Who is new concerns nobody who is there; who changes may.
+        if before.0.is_some() && (news || before.0 != selects(&self.owners)) {
+            let others = before.1.into_iter().chain(self.owners.beside(&key));
+            self.dirty.owners(others.chain(self.owners.blocked_by(&key)).collect::<Vec<_>>());
         }
         self.dirty.reach_network(&key.network());
         self.dirty.owners([key]);

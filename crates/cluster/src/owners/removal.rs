@@ -42,6 +42,7 @@ impl Manager {
         if let Some(id) = self.networks.set_going(&key.network()) {
             // Who waits for an address here waits for another network now.
             self.dirty.pods(self.pods.waiting_for_network(id));
+            self.name_another_in_mirrors(&key.network());
         }
         let Some(owner) = self.owners.all.get(key) else { return Report::default() };
         let finalizers = owner.object.finalizers.clone();

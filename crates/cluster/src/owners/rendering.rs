@@ -44,6 +44,7 @@ impl Owners {
 impl Manager {
     /// Looks at an owner: provides what it wants, or takes away what it leaves behind.
     pub(crate) fn settle_owner(&mut self, key: &OwnerKey, scope: Scope) {
+        let stood = self.standing(key);
         let Some(owner) = self.owners.all.get_mut(key) else { return };
         let before = std::mem::take(&mut owner.report);
         let report =
@@ -51,6 +52,7 @@ impl Manager {
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.report = report;
         }
+        self.note_standing(key, stood);
         if self.networks.get(&key.network()).is_none() {
             // Connections say why it is not there.
             self.dirty.reach_network(&key.network());
@@ -102,6 +104,7 @@ impl Manager {
         let wanted = canonical(&network, &self.config.cluster)?;
         self.keep_running(key);
         self.check_underlay(&wanted)?;
+        self.check_siblings(key, &wanted)?;
         if let Some(state) = self.networks.get(&network.name) {
             let problems = changes(state.intent(), &wanted);
             if !problems.is_empty() {
@@ -233,11 +236,15 @@ impl Manager {
         conflict.map_or(Ok(()), Err)
     }
 
-    /// Another network that is, or is about to be, the primary one of the namespace.
+    /// Another network that is, or is about to be, a primary one of the namespace, and cannot be beside this one.
     fn primary_in_the_way(&self, key: &OwnerKey, nad: &ObjectKey) -> Option<Trouble> {
-        let there = self.attachments.other_primary(nad).map(str::to_owned);
-        let other = there.or_else(|| self.owners.coming_primary(key, &nad.namespace))?;
-        Some(primary_exists(&nad.namespace, &other))
+        let mut there =
+            self.attachments.other_primaries(nad).filter(|other| !self.are_beside(nad, Some(key), other));
+        let is_sibling = |other: &OwnerKey| self.owners.are_siblings(key, other);
+        let mut coming = self.owners.coming_primaries(key, &nad.namespace).filter(|other| !is_sibling(other));
+        let other = there.next().map(|other| other.name.as_str());
+        let other = other.or_else(|| coming.next().map(|other| other.name().as_str()))?;
+        Some(primary_exists(&nad.namespace, other))
     }
 
     fn create_nad(&mut self, key: &OwnerKey, nad: &ObjectKey, network: &Network) {

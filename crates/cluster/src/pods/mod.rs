@@ -1,10 +1,12 @@
 //! Pods: who has which addresses, who waits, and what is written.
 
 mod at;
+mod choice;
 mod entry;
 mod pools;
 mod state;
 mod usage;
+mod waiting;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +30,7 @@ use pools::{Pool, Pools};
 pub(crate) use state::PodAddresses;
 use state::{PodState, Primary};
 pub use usage::AddressUse;
-use wanted::{Offer, Refusal, Wanted, nad_of};
+use wanted::{Choice, Offer, Refusal, Wanted, nad_of};
 
 /// All pods.
 #[derive(Debug, Default)]
@@ -47,11 +49,6 @@ impl Pods {
         self.all.len()
     }
 
-    /// How many pods wait for something.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.values().map(BTreeSet::len).sum()
-    }
-
     /// The pods that use an attachment; nothing if none does.
     pub(crate) fn users(&self, nad: &ObjectKey) -> Option<&BTreeSet<ObjectKey>> {
         self.users.get(nad)
@@ -61,35 +58,6 @@ impl Pods {
         let PodState { record: pod, primary, .. } = self.all.get(key)?;
         let primary = primary.as_ref().map(|primary| (&primary.nad, &primary.addresses[..]));
         Some(PodAddresses { pod, primary })
-    }
-
-    /// Pods of a node that wait for anything.
-    pub(crate) fn waiting_on(&self, node: &NodeName) -> impl Iterator<Item = ObjectKey> {
-        let waiting = self.waiting.values().flatten().map(|(_, pod)| pod);
-        let here = |pod: &&ObjectKey| {
-            self.all.get(*pod).is_some_and(|state| state.record.node.as_ref() == Some(node))
-        };
-        waiting.filter(here).cloned()
-    }
-
-    fn waiting_in_pools(&self, network: NetworkId) -> impl Iterator<Item = &ObjectKey> {
-        let first = Wait::Pool(PoolKey { network, node: None });
-        let mine = move |wait: &Wait| matches!(wait, Wait::Pool(key) if key.network == network);
-        let waits = self.waiting.range(first..).take_while(move |(wait, _)| mine(wait));
-        waits.flat_map(|(_, pods)| pods.iter().map(|(_, pod)| pod))
-    }
-
-    /// Pods that wait for an address of a network.
-    pub(crate) fn waiting_for_network(&self, network: NetworkId) -> impl Iterator<Item = ObjectKey> {
-        self.waiting_in_pools(network).cloned()
-    }
-
-    /// How many pods wait for an address of a network that has none left, and one of them.
-    pub(crate) fn without_address(&self, network: NetworkId) -> Option<(usize, &ObjectKey)> {
-        let starves = |pod: &&ObjectKey| self.all.get(*pod).is_some_and(|state| state.starves);
-        let mut pods = self.waiting_in_pools(network).filter(starves);
-        let first = pods.next()?;
-        Some((pods.count() + 1, first))
     }
 
     /// A network is gone: there are no addresses of it any more.
@@ -156,38 +124,6 @@ impl Pods {
                 self.release(key, attachment, pool);
             }
         }
-    }
-
-    /// The pod waits for this.
-    fn wait(&mut self, key: &ObjectKey, wait: &Wait) {
-        if let Some(state) = self.all.get_mut(key) {
-            state.waits = Some(wait.clone());
-            let place = (state.record.created, key.clone());
-            self.waiting.entry(wait.clone()).or_default().insert(place);
-        }
-    }
-
-    /// The pod waits no longer; the answer is what it has waited for.
-    fn stop_waiting(&mut self, key: &ObjectKey) -> Option<Wait> {
-        let state = self.all.get_mut(key)?;
-        let wait = state.waits.take()?;
-        let place = (state.record.created, key.clone());
-        if let Some(pods) = self.waiting.get_mut(&wait) {
-            pods.remove(&place);
-            if pods.is_empty() {
-                self.waiting.remove(&wait);
-            }
-        }
-        Some(wait)
-    }
-
-    /// As many as there are places, for many may wait. Who waits for an address that is still somebody else's takes nobody's
-    /// place.
-    fn next_for(&mut self, key: PoolKey) -> Vec<ObjectKey> {
-        let Some(pool) = self.pools.get(key) else { return Vec::new() };
-        let asks = |pod: &ObjectKey| self.all.get(pod).map(PodState::asked_addresses).unwrap_or_default();
-        let waiting = self.waiting.get(&Wait::Pool(key)).into_iter().flatten().map(|(_, pod)| pod);
-        waiting.filter(|pod| pool.may_serve(&asks(pod))).take(pool.free()).cloned().collect()
     }
 
     /// All pods, the oldest first.
@@ -426,11 +362,13 @@ impl Manager {
         let Some(node) = record.node.clone() else { return Ok(current) };
         let wanted = self.offer().wanted_of(record, &current)?;
         let mut fresh = Vec::new();
-        let missing = wanted.into_iter().filter(|wanted| !current.0.contains_key(&wanted.attachment));
-        let given = missing.collect::<Vec<_>>().into_iter().try_for_each(|wanted| {
-            let entry = self.give(key, &wanted, &node)?;
-            fresh.push(wanted.attachment.clone());
-            current.0.insert(wanted.attachment, entry);
+        let missing = wanted
+            .into_iter()
+            .filter(|choice| choice.iter().all(|one| !current.0.contains_key(&one.attachment)));
+        let given = missing.collect::<Vec<_>>().into_iter().try_for_each(|choice| {
+            let (attachment, entry) = self.give_any(key, choice, &node)?;
+            fresh.push(attachment.clone());
+            current.0.insert(attachment, entry);
             Ok(())
         });
         let fits = given.and_then(|()| if fresh.is_empty() { Ok(()) } else { fits(&current.text()) });
@@ -444,8 +382,32 @@ impl Manager {
     }
 
     fn offer(&self) -> Offer<'_> {
-        let Self { config, namespaces, attachments, networks, owners, .. } = self;
-        Offer { config, namespaces, attachments, networks, owners }
+        let Self { config, namespaces, attachments, networks, owners, zone_reports, .. } = self;
+        Offer { config, namespaces, attachments, networks, owners, zone_reports }
+    }
+
+    /// What the pod gets on the first of these networks that has room. Should none have, another network of its namespace would
+    /// help as well.
+    fn give_any(
+        &mut self,
+        key: &ObjectKey,
+        choice: Choice,
+        node: &NodeName,
+    ) -> Result<(Attachment, PodNetwork), Refusal> {
+        let mut refusals = Vec::new();
+        let is_primary =
+            choice.iter().any(|wanted| wanted.network.is_some() && wanted.role == PodRole::Primary);
+        for wanted in choice {
+            match self.give(key, &wanted, node) {
+                Ok(entry) => return Ok((wanted.attachment, entry)),
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        let mut refusal = choice::all_of(refusals);
+        if is_primary {
+            refusal.waits.push(Wait::Namespace(key.namespace.clone()));
+        }
+        Err(refusal)
     }
 
     fn give(&mut self, key: &ObjectKey, wanted: &Wanted, node: &NodeName) -> Result<PodNetwork, Refusal> {
@@ -510,33 +472,12 @@ impl Manager {
         if let Some(state) = self.pods.all.get_mut(key) {
             state.starves = starves;
         }
-        if let Some(wait) = refusal.wait {
-            self.pods.wait(key, &wait);
-            self.pool_waits(&wait);
-        }
+        self.pods.wait(key, refusal.waits.clone());
+        refusal.waits.iter().for_each(|wait| self.pool_waits(wait));
         let Some(trouble) = refusal.trouble else { return };
         if let Some(regarding) = self.pods.tell(key, &trouble) {
             self.writes.warn(regarding, ERROR_ALLOCATING_POD, trouble.message);
         }
-    }
-
-    fn stop_waiting(&mut self, key: &ObjectKey) {
-        if let Some(wait) = self.pods.stop_waiting(key) {
-            self.pool_waits(&wait);
-        }
-    }
-
-    /// Who waits for an address shows in the network's status.
-    fn pool_waits(&mut self, wait: &Wait) {
-        let Wait::Pool(key) = wait else { return };
-        let network = self.networks.with_id(key.network);
-        self.dirty.statuses(network.and_then(NetworkState::owner).cloned());
-    }
-
-    /// Everybody who waits for this is tried again.
-    pub(crate) fn wake(&mut self, wait: &Wait) {
-        let pods = self.pods.waiting.get(wait).into_iter().flatten();
-        self.dirty.pods(pods.map(|(_, pod)| pod.clone()));
     }
 }
 

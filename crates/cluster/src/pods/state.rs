@@ -19,7 +19,7 @@ pub(super) struct PodState {
     pub(super) name: ObjectName,
     pub(super) holds: BTreeMap<Attachment, PoolKey>,
     pub(super) uses: BTreeSet<ObjectKey>,
-    pub(super) waits: Option<Wait>,
+    pub(super) waits: BTreeSet<Wait>,
     pub(super) told: Option<String>,
     /// Whether it waits because there is nothing left to give; a conflict about what it asks for is its own affair.
     pub(super) starves: bool,
@@ -52,7 +52,7 @@ impl PodState {
             name,
             holds: BTreeMap::new(),
             uses: BTreeSet::new(),
-            waits: None,
+            waits: BTreeSet::new(),
             told: None,
             told_of_ports: None,
             starves: false,

@@ -18,7 +18,8 @@ use crate::keys::Wait;
 use crate::namespaces::Namespaces;
 use crate::networks::{NetworkState, Networks};
 use crate::owners::Owners;
-use crate::trouble::{Lacks, Trouble, invalid_primary_network};
+use crate::trouble::Trouble;
+use crate::zone_reports::ZoneReports;
 
 /// One attachment that a pod is to have.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,23 +36,26 @@ pub(super) struct Wanted {
 pub(super) struct Refusal {
     /// What the pod is told; nothing where it is only a matter of moments.
     pub(super) trouble: Option<Trouble>,
-    /// What it waits for, if waiting helps.
-    pub(super) wait: Option<Wait>,
+    /// What it waits for, if waiting helps: any of these.
+    pub(super) waits: Vec<Wait>,
 }
 
 impl Refusal {
     pub(super) fn told(trouble: Trouble, wait: Option<Wait>) -> Self {
-        Self { trouble: Some(trouble), wait }
+        Self { trouble: Some(trouble), waits: wait.into_iter().collect() }
     }
 
     pub(super) fn silent(wait: Wait) -> Self {
-        Self { trouble: None, wait: Some(wait) }
+        Self { trouble: None, waits: vec![wait] }
     }
 
-    fn text(message: impl Into<String>) -> Self {
+    pub(super) fn text(message: impl Into<String>) -> Self {
         Self::told(Trouble::new("InvalidRequest", message), None)
     }
 }
+
+/// One attachment that a pod is to have: on the first of these networks that has room.
+pub(super) type Choice = Vec<Wanted>;
 
 /// What pods can be attached to.
 pub(super) struct Offer<'a> {
@@ -60,11 +64,12 @@ pub(super) struct Offer<'a> {
     pub(super) attachments: &'a Attachments,
     pub(super) networks: &'a Networks,
     pub(super) owners: &'a Owners,
+    pub(super) zone_reports: &'a ZoneReports,
 }
 
 impl Offer<'_> {
     /// The attachments of a pod, the default network first.
-    pub(super) fn wanted_of(&self, pod: &Pod, current: &PodNetworks) -> Result<Vec<Wanted>, Refusal> {
+    pub(super) fn wanted_of(&self, pod: &Pod, current: &PodNetworks) -> Result<Vec<Choice>, Refusal> {
         let namespace = &pod.key.namespace;
         if !self.namespaces.contains(namespace) {
             return Err(Refusal::silent(Wait::Namespace(namespace.clone())));
@@ -73,19 +78,19 @@ impl Offer<'_> {
         let mut wanted = if self.namespaces.is_labelled(namespace) {
             self.segmented(pod, current, request)?
         } else {
-            vec![default_network(PodRole::Primary, self.asked_of_default(request)?)]
+            vec![vec![default_network(PodRole::Primary, self.asked_of_default(request)?)]]
         };
-        wanted.extend(self.secondary(pod)?);
+        wanted.extend(self.secondary(pod)?.into_iter().map(|one| vec![one]));
         Ok(wanted)
     }
 
-    /// The primary network of a labelled namespace, and the default network for the platform's use.
+    /// A primary network of a labelled namespace, and the default network for the platform's use.
     fn segmented(
         &self,
         pod: &Pod,
         current: &PodNetworks,
         request: Option<DefaultNetworkRequest>,
-    ) -> Result<Vec<Wanted>, Refusal> {
+    ) -> Result<Vec<Choice>, Refusal> {
         let namespace = &pod.key.namespace;
         let wait = || Some(Wait::Namespace(namespace.clone()));
         if let Some(flag) = self.config.features.without_networks() {
@@ -106,28 +111,8 @@ impl Offer<'_> {
             );
             return Err(Refusal::told(Trouble::new("StaticPodRefused", message), wait()));
         }
-        let (nad, network) = self
-            .attachments
-            .primary_of(namespace, self.networks)
-            .map(|(nad, network)| (nad.clone(), network.clone()))
-            .ok_or_else(|| {
-                Refusal::told(invalid_primary_network(namespace.as_str(), Lacks::Network), wait())
-            })?;
-        let state = self.networks.get(&network).ok_or_else(|| Refusal::silent(Wait::Nad(nad.clone())))?;
-        if let Some(trouble) = self.leaving(&nad, &network) {
-            return Err(Refusal::told(trouble, wait()));
-        }
-        let key = nad_key(&nad, 0).ok_or_else(|| Refusal::text(format!("NAD {nad} has no usable name")))?;
-        let asked = self.asked_of_primary(&network, state.intent().topology, request)?;
-        Ok(vec![
-            default_network(PodRole::InfrastructureLocked, Asked::default()),
-            Wanted {
-                attachment: Attachment::Nad(key),
-                network: Some(network),
-                role: PodRole::Primary,
-                asked,
-            },
-        ])
+        let primary = self.primary_choice(pod, request)?;
+        Ok(vec![vec![default_network(PodRole::InfrastructureLocked, Asked::default())], primary])
     }
 
     fn asked_of_default(&self, request: Option<DefaultNetworkRequest>) -> Result<Asked, Refusal> {
@@ -140,7 +125,7 @@ impl Offer<'_> {
         Ok(asked)
     }
 
-    fn asked_of_primary(
+    pub(super) fn asked_of_primary(
         &self,
         network: &NetworkName,
         topology: Topology,
@@ -173,7 +158,7 @@ impl Offer<'_> {
     }
 
     /// Why an attachment takes no more pods, if it is on its way out: its network, itself, or its namespace's part in it.
-    fn leaving(&self, nad: &ObjectKey, network: &NetworkName) -> Option<Trouble> {
+    pub(super) fn leaving(&self, nad: &ObjectKey, network: &NetworkName) -> Option<Trouble> {
         let going = self.networks.get(network).is_none_or(NetworkState::is_going);
         let deleted = self.attachments.get(nad).is_none_or(|record| record.deleting);
         let owner = self.attachments.owner(nad, self.owners);
@@ -273,7 +258,7 @@ fn asked(selection: &NetworkSelection) -> Asked {
     Asked { addresses: selection.ips.iter().map(net).collect(), mac: selection.mac }
 }
 
-fn nad_key(nad: &ObjectKey, repeat: u32) -> Option<NadKey> {
+pub(super) fn nad_key(nad: &ObjectKey, repeat: u32) -> Option<NadKey> {
     Some(NadKey::of(&nad.namespace, &ObjectName::new(nad.name.clone()).ok()?, repeat))
 }
 

@@ -96,9 +96,9 @@ fn d008_d011_d031_two_primary_networks() {
     assert!(world.has_nad("ns/u1"), "the way is free");
 }
 
-/// D010: of two cluster networks that meet in one namespace, the second one serves the others.
+/// D010, J007: of two cluster networks that meet in one namespace and select by different labels, the second one serves nobody.
 #[test]
-fn d010_cluster_networks_that_meet() {
+fn d010_j007_cluster_networks_that_meet() {
     let mut world = World::new(ipv4(), &["n1"]);
     for name in ["a", "b", "c", "d", "e"] {
         world.tenant(name);
@@ -109,12 +109,16 @@ fn d010_cluster_networks_that_meet() {
     world.cudn("net1", among(&["a", "b", "c"]), layer3("Primary"));
     world.cudn("net2", among(&["c", "d", "e"]), layer3("Primary"));
     let there: Vec<bool> = ["c", "d", "e"].map(|name| world.has_nad(&format!("{name}/net2"))).into();
-    assert_eq!(there, [false, true, true]);
-    assert_eq!(world.object(CUDN, "net2")["status"]["activeNamespaces"], json!(["d", "e"]));
+    assert_eq!(there, [false, false, false]);
     assert_eq!(
         world.cudn_condition("net2", "NetworkReady"),
-        "False/NetworkAttachmentDefinitionNotExist primary network already exist in namespace \"c\": \"net1\""
+        "False/PrimaryNetworkConflict ClusterUserDefinedNetwork net1 selects namespace c too, by another namespaceSelector: \
+         primary networks of one namespace need equal selectors; write that of net1, or one that selects none of its namespaces"
     );
+    assert!(world.cudn_condition("net1", "NetworkReady").starts_with("True/"));
+    world.label("c", json!({"name": "z"}));
+    assert!(world.cudn_condition("net2", "NetworkReady").starts_with("True/"), "they do not meet any more");
+    assert_eq!(world.object(CUDN, "net2")["status"]["activeNamespaces"], json!(["d", "e"]));
 }
 
 /// D016, D017, D019: pods keep a network, those that have finished do not, those of other namespaces do.

@@ -20,6 +20,7 @@ mod pods;
 mod policies;
 mod replay;
 mod restart;
+mod siblings;
 mod status;
 mod tenants;
 mod world;

@@ -89,8 +89,13 @@ fn roads<'a>(
     })
 }
 
-fn blamed(connect: &ConnectName) -> Vec<Subject> {
-    vec![Subject::Connect(connect.clone())]
+/// Of the road between siblings its networks tell: there is no object that could.
+fn blamed(zone: &Zone, connect: &ConnectName) -> Vec<Subject> {
+    if !connect.is_of_siblings() {
+        return vec![Subject::Connect(connect.clone())];
+    }
+    let members = zone.settled(connect).into_iter().flat_map(|info| zone.members(info));
+    members.map(|network| Subject::Network(network.clone())).collect()
 }
 
 /// The slice of a connection's network that a change of the network in it concerns.
@@ -127,8 +132,8 @@ impl Kind<Zone> for Routers {
         10
     }
 
-    fn blame(&self, _zone: &Zone, key: &RouterKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &RouterKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<RouterKey>> {
@@ -165,8 +170,8 @@ impl Kind<Zone> for Sets {
         60
     }
 
-    fn blame(&self, _zone: &Zone, key: &SetKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &SetKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<SetKey>> {
@@ -195,8 +200,8 @@ impl Kind<Zone> for GuardedSets {
         52
     }
 
-    fn blame(&self, _zone: &Zone, key: &GuardedSetKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &GuardedSetKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<GuardedSetKey>> {
@@ -229,8 +234,8 @@ impl Kind<Zone> for Guards {
         55
     }
 
-    fn blame(&self, _zone: &Zone, key: &GuardsKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &GuardsKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<GuardsKey>> {
@@ -275,8 +280,8 @@ impl Kind<Zone> for Refusals {
         55
     }
 
-    fn blame(&self, _zone: &Zone, key: &RefusalsKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &RefusalsKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<RefusalsKey>> {
@@ -340,7 +345,7 @@ impl Kind<Zone> for Links {
     /// What leads to a node whose place is not known is that node's fault: the connection is all here without it.
     fn blame(&self, zone: &Zone, key: &LinkKey) -> Vec<Subject> {
         match zone.there(&key.node) {
-            Ok(_) => blamed(&key.connect),
+            Ok(_) => blamed(zone, &key.connect),
             Err(_) => vec![Subject::Node(key.node.clone())],
         }
     }
@@ -407,8 +412,8 @@ impl Kind<Zone> for NetworkLinks {
         60
     }
 
-    fn blame(&self, _zone: &Zone, key: &NetworkKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &NetworkKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<NetworkKey>> {
@@ -457,8 +462,8 @@ impl Kind<Zone> for Policies {
         70
     }
 
-    fn blame(&self, _zone: &Zone, key: &PolicyKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &PolicyKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<PolicyKey>> {
@@ -502,8 +507,8 @@ impl Kind<Zone> for Steering {
         70
     }
 
-    fn blame(&self, _zone: &Zone, key: &SteeringKey) -> Vec<Subject> {
-        blamed(&key.connect)
+    fn blame(&self, zone: &Zone, key: &SteeringKey) -> Vec<Subject> {
+        blamed(zone, &key.connect)
     }
 
     fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<SteeringKey>> {
@@ -537,8 +542,8 @@ impl Kind<Zone> for ConnectGroups {
         30
     }
 
-    fn blame(&self, _zone: &Zone, key: &ConnectGroupKey) -> Vec<Subject> {
-        blamed(&key.group.0)
+    fn blame(&self, zone: &Zone, key: &ConnectGroupKey) -> Vec<Subject> {
+        blamed(zone, &key.group.0)
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<ConnectGroupKey>> {

@@ -76,7 +76,7 @@ impl<'a> Road<'a> {
         let place = match zone.membership(info, network) {
             Membership::Member(place) if info.touches_networks() => place,
             Membership::Uncertain(reason) if info.touches_networks() => {
-                return Err(Plan::Hold(format!("ClusterNetworkConnect {}: {reason}", info.name)));
+                return Err(Plan::Hold(format!("{}: {reason}", info.text())));
             }
             _ => return Err(Plan::Absent),
         };
@@ -121,7 +121,7 @@ impl<'a> Road<'a> {
     }
 
     fn fault(&self, error: impl std::fmt::Display) -> String {
-        format!("ClusterNetworkConnect {}: network {}: {error}", self.info.name, self.name())
+        format!("{}: network {}: {error}", self.info.text(), self.name())
     }
 
     fn ids(&self) -> Map {
@@ -135,7 +135,10 @@ impl<'a> Road<'a> {
 fn owner(info: &ConnectInfo) -> Map {
     map([
         ("k8s.ovn.org/owner-controller", CONTROLLER),
-        ("k8s.ovn.org/owner-type", "ClusterNetworkConnect"),
+        (
+            "k8s.ovn.org/owner-type",
+            if info.name.is_of_siblings() { "PrimaryNetworks" } else { "ClusterNetworkConnect" },
+        ),
         ("k8s.ovn.org/name", info.name.as_str()),
     ])
 }

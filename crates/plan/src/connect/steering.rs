@@ -126,7 +126,7 @@ pub(super) fn sets(zone: &Zone, info: &ConnectInfo) -> Plan {
         return Plan::Hold(problem.message);
     }
     if zone.has_overlaps(info) {
-        return Plan::Hold(format!("ClusterNetworkConnect {}: networks claim the same addresses", info.name));
+        return Plan::Hold(format!("{}: networks claim the same addresses", info.text()));
     }
     let members: Vec<&Active> = zone.members(info).filter_map(|network| zone.active(network)).collect();
     let of_family = |family: Family| {

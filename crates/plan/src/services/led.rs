@@ -17,7 +17,8 @@ const TO_NODE: i64 = 1004;
 impl Served<'_> {
     /// A policy of the default network's router for each address.
     pub(super) fn led(&self) -> Vec<Planned> {
-        if self.scope.net.is_default() || !self.has_doors() {
+        let is_entry = || self.zone.entry_network(self.key) == Some(self.scope.name());
+        if self.scope.net.is_default() || !self.has_doors() || !is_entry() {
             return Vec::new();
         }
         let addresses = Family::ALL.into_iter().flat_map(|family| self.balanced(family));

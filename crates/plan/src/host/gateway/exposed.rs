@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use causeway_record::ObjectKey;
 use causeway_types::host::{Item, Owner};
 use causeway_types::{Family, Mac, NamespaceName, NetworkName};
-use causeway_zone::{Claimed, Protocol, Rendering, ServiceInfo, ServicePort, Serving, Zone};
+use causeway_zone::{Claimed, Protocol, Rendering, ServiceInfo, ServicePort, Zone};
 
 use super::bridge::{ANSWERED, ARRIVED, Bridge, SERVICE_ZONE, Side, TO_SERVICE};
 use super::sources::{admits_node, admitted, arriving, guarded, to_node};
@@ -78,6 +78,12 @@ pub(super) fn is_exposed(zone: &Zone, network: &NetworkName) -> bool {
     zone.namespaces_of(network).iter().any(|namespace| zone.services_in(namespace).next().is_some())
 }
 
+/// Whether the ways into a service depend on its endpoints: where the node itself may serve, and where one of several networks does.
+pub(super) fn follow_endpoints(zone: &Zone, key: &ObjectKey) -> bool {
+    let local = zone.service(key).is_some_and(|service| service.external_local);
+    local || zone.primaries(&key.namespace).len() > 1
+}
+
 fn owner(key: &ObjectKey) -> Owner {
     Owner::new(format!("{SERVICE}{key}"))
 }
@@ -122,8 +128,7 @@ fn exposed<'a>(zone: &'a Zone, bridge: &Bridge, key: ObjectKey) -> Option<Expose
 
 fn read<'a>(zone: &'a Zone, bridge: &Bridge, key: ObjectKey) -> Option<Exposed<'a>> {
     let service = zone.service(&key)?;
-    let mut networks = zone.service_networks(&key.namespace).into_iter();
-    let network = networks.find(|network| zone.serving(&key.namespace, network) == Serving::Yes)?;
+    let network = zone.entry_network(&key)?;
     let Some(Rendering::Rendered(active)) = zone.rendering(network) else { return None };
     let router = bridge.router_of(active)?;
     let doors = service.ports.iter().flat_map(|port| doors(zone, bridge, service, port)).collect();

@@ -56,8 +56,7 @@ pub(super) static EXPOSED: HostRoom = HostRoom {
         Change::Namespace(namespace) => {
             exposed::owners(zone.services_in(namespace).flat_map(|key| zone.with_rivals(key)))
         }
-        // Only who is served on the node itself depends on endpoints.
-        Change::Endpoints { service, .. } if zone.service(service).is_some_and(|one| one.external_local) => {
+        Change::Endpoints { service, .. } if exposed::follow_endpoints(zone, service) => {
             exposed::owners([service.clone()])
         }
         Change::Network(name) => Touched::all_if(name.is_default() || exposed::is_exposed(zone, name)),
