@@ -157,7 +157,13 @@ pub(crate) fn machine(chassis: &Chassis, vni: u32) {
     answer(&name, 9999);
 }
 
-/// BGP on the underlay: who is the other one, and whether he speaks first.
+/// What the operator of the gateway says to FRR, as the example has it, and impatience.
+pub(crate) fn gateway_fabric(frr: &Frr) {
+    configure(frr, include_str!("../../../../examples/evpn/frr.conf"));
+    configure(frr, "router bgp 64999\n timers bgp 3 9\n neighbor 192.0.2.3 timers connect 1\nexit\n");
+}
+
+/// BGP on the underlay: who is the other one.
 pub(crate) fn fabric(frr: &Frr, own: u8, other: u8) {
     let lines = [
         "router bgp 64999".to_owned(),

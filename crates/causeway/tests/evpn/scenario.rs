@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::central::{Central, MACHINE, MACHINE6, TENANTS};
 use super::guest::{sh, wait, within};
-use super::nodes::{Chassis, customer, fabric, inside, machine, node, provider, who};
+use super::nodes::{Chassis, customer, fabric, gateway_fabric, inside, machine, node, provider, who};
 
 /// Everything that runs.
 struct World {
@@ -49,7 +49,7 @@ impl World {
         within("n1", "ip link add br-docker0 type bridge");
         let frr = inside("n1", Frr::start);
         let edge = inside("n3", || Frr::start_at(179));
-        fabric(&frr, 1, 3);
+        gateway_fabric(&frr);
         fabric(&edge, 3, 1);
         TENANTS.iter().for_each(|tenant| customer(&edge, tenant.vni));
         let up = |name: &str| {
@@ -191,7 +191,7 @@ impl World {
             self.frr.kill_daemon(daemon);
             inside("n1", || self.frr.start_daemon(daemon));
             if daemon == "bgpd" {
-                fabric(&self.frr, 1, 3);
+                gateway_fabric(&self.frr);
             }
             TENANTS.iter().for_each(|tenant| {
                 wait(&format!("VNI {} is back after {daemon}", tenant.vni), || self.reaches(tenant.vni))
