@@ -6,7 +6,7 @@
 uml_minimum=7.0
 uml_suite=forky
 # Raise the last number when the prefix's content changes: it names the folder.
-uml_prefix=$cache/uml-$uml_suite-$machine-1
+uml_prefix=$cache/uml-$uml_suite-$machine-2
 
 # What the tests load, with what that needs.
 uml_modules=(llc stp bridge veth dummy tun vrf udp_tunnel ip6_udp_tunnel vxlan)
@@ -29,8 +29,8 @@ uml_install() {
     say "fetching User-Mode Linux from Debian $uml_suite (36 MB)"
     instead="Put linux.uml >= $uml_minimum into a folder with all other programs, as scripts/lib/uml.sh does, and name it in CAUSEWAY_PROGRAMS."
     open_suite "$work" $uml_suite debconf init-system-helpers
-    fetch_packages "$work" user-mode-linux kmod
-    take "$work/root" "$work/fresh" '' insmod
+    fetch_packages "$work" user-mode-linux kmod ethtool
+    take "$work/root" "$work/fresh" '' insmod ethtool
     mv "$work/packages" "$work/fresh/"
     uml_cell "$work/root" "$work/fresh/cell"
     mkdir "$work/fresh/modules"

@@ -44,14 +44,16 @@ pub(crate) fn plan(southbound: &Southbound, node: &Node, vni: Vni) -> Part {
     let here = |gateway: &Gateway<'_>| gateway.chassis == Some(node.chassis.as_str());
     let mut draft: Option<Draft<'_>> = None;
     for gateway in southbound.gateways(vni).filter(here) {
-        let outcome = leg_of(southbound, node, &gateway).and_then(|leg| match &draft {
-            Some(first) => first.takes(&gateway, &leg),
-            None => Ok(draft = Some(Draft::new(node, gateway.vpn, leg))),
+        let fits = leg_of(southbound, node, &gateway).and_then(|leg| match &draft {
+            Some(first) => first.takes(&gateway, &leg).map(|()| leg),
+            None => Ok(leg),
         });
-        match (outcome, &mut draft) {
-            (Ok(()), Some(draft)) => draft.gateway(southbound, &gateway),
-            (Err(reason), _) => part.refused.push(Refused { port: gateway.port.to_owned(), reason }),
-            (Ok(()), None) => {}
+        match fits {
+            Ok(leg) => {
+                let draft = draft.get_or_insert_with(|| Draft::new(node, gateway.vpn, leg));
+                draft.gateway(southbound, &gateway);
+            }
+            Err(reason) => part.refused.push(Refused { port: gateway.port.to_owned(), reason }),
         }
     }
     if let Some(draft) = draft {

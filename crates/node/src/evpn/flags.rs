@@ -48,7 +48,7 @@ pub struct EvpnFlags {
     #[arg(long, env = "CAUSEWAY_FRR_FOLDER", value_name = "FOLDER")]
     pub(super) frr_folder: Option<PathBuf>,
     /// Where metrics and health are served
-    #[arg(long, env = "CAUSEWAY_METRICS_ADDRESS", value_name = "ADDRESS", default_value = "127.0.0.1:9411")]
+    #[arg(long, env = "CAUSEWAY_METRICS_ADDRESS", value_name = "ADDRESS", default_value = "127.0.0.1:9412")]
     pub(super) metrics_address: SocketAddr,
 }
 

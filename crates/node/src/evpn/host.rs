@@ -9,7 +9,7 @@ use std::time::Duration;
 use causeway_host::{Applied, Mark, follow_kernel};
 use causeway_types::host::{HostPlan, HostUpdate};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::metrics::Metrics;
@@ -77,6 +77,7 @@ impl Work {
     pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> String {
         let mut kernel = kernel_events();
         let (mut switches, mut frr) = (self.switches.events(), self.frr.events());
+        let mut whole = Instant::now();
         loop {
             while let Ok(order) = orders.try_recv() {
                 self.take(order);
@@ -98,9 +99,13 @@ impl Work {
                 Ok(()) = switches.changed() => Look { ports: true, flows: true, ..Look::default() },
                 Ok(()) = frr.changed() => Look { frr: true, ..Look::default() },
                 () = self.flows_have_changed() => Look { flows: true, ..Look::default() },
-                () = sleep(pause) => if pause == REPAIR { Look::ALL } else { Look::default() },
+                () = sleep(pause) => Look::default(),
             };
             self.look = self.look.and(look);
+            // However much happens, everything is looked at now and then.
+            if whole.elapsed() >= REPAIR {
+                (self.look, whole) = (Look::ALL, Instant::now());
+            }
         }
     }
 

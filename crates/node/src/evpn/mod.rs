@@ -20,5 +20,5 @@ mod switch;
 mod vtep;
 
 pub use flags::EvpnFlags;
-pub use once::{Fabric, Report, Seen, dry_run, status, withdraw};
+pub use once::{Fabric, Report, dry_run, status, withdraw};
 pub use run::run;

@@ -43,7 +43,7 @@ pub struct Fabric {
 }
 
 /// What two databases say at one moment.
-pub struct Seen {
+struct Seen {
     agent: Agent,
     outputs: Outputs,
 }

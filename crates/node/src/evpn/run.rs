@@ -1,6 +1,6 @@
 //! The agent's own task: databases in, updates of the plan out.
 
-use causeway_evpn::{Agent, Refused};
+use causeway_evpn::{Agent, Node, Refused};
 use causeway_ovsdb_client::ovsdb::Event;
 use causeway_ovsdb_client::{Client, ClientEvent, Remote, TlsFiles};
 use causeway_runtime::{Health, Tasks, describe, serve};
@@ -66,6 +66,10 @@ struct Task {
     missing: Option<String>,
     /// Whether the southbound database was read whole since it was found.
     complete: bool,
+    /// Whether what the node says of itself is to be looked at again.
+    stale: bool,
+    /// What is missing of the node.
+    node: Result<(), String>,
     orders: mpsc::UnboundedSender<Order>,
     metrics: Metrics,
     health: Health,
@@ -93,6 +97,8 @@ impl Task {
             southbound: None,
             missing,
             complete: false,
+            stale: true,
+            node: Err("starting".into()),
             orders,
             metrics,
             health,
@@ -107,7 +113,7 @@ impl Task {
             tokio::select! {
                 event = self.switch.next() => self.on_switch(event),
                 event = next(&mut self.southbound) => self.on_southbound(event),
-                Ok(()) = kernel.changed() => {}
+                Ok(()) = kernel.changed() => self.stale = true,
                 Ok(()) = self.host.changed() => {}
             }
             while let Some(event) = self.southbound.as_mut().and_then(|(_, client)| client.poll_event()) {
@@ -122,6 +128,7 @@ impl Task {
             ClientEvent::Session(Event::Synced(_) | Event::Changed(_)) => {
                 let seen = switch::look(self.switch.replica());
                 if self.seen.as_ref() != Some(&seen) {
+                    self.stale = true;
                     let bridges: BTreeSet<String> = seen.numbers.keys().cloned().collect();
                     // The task's end ends the role.
                     let _ended = self.orders.send(Order::Bridges(bridges));
@@ -168,7 +175,7 @@ impl Task {
         match event {
             ClientEvent::Session(Event::Synced(_)) => {
                 rows::tell_all(client.replica(), &mut self.agent);
-                self.complete = true;
+                (self.complete, self.stale) = (true, true);
             }
             ClientEvent::Session(Event::Changed(changes)) if self.complete => {
                 rows::tell(client.replica(), &changes, &mut self.agent);
@@ -180,24 +187,32 @@ impl Task {
         }
     }
 
-    /// Plans again what has changed. Nothing is planned before everything was read once.
+    /// Plans again what has changed.
     fn follow(&mut self) {
-        let node = match (&self.seen, self.complete) {
-            (_, false) => {
-                let waits = "the southbound database has not been read yet".to_owned();
-                Err(self.missing.clone().unwrap_or(waits))
-            }
-            (None, true) => Err("the Open vSwitch database has not answered yet".to_owned()),
-            (Some(seen), true) => vtep::node(&self.flags, seen),
-        };
-        let known = node.as_ref().map(|_| ()).map_err(Clone::clone);
-        self.agent.set_node(node);
+        if std::mem::take(&mut self.stale) {
+            let node = self.look_at_node();
+            self.node = node.as_ref().map(|_| ()).map_err(Clone::clone);
+            self.agent.set_node(node);
+        }
         let update = self.agent.follow();
         if !update.is_empty() {
             let _ended = self.orders.send(Order::Update(update));
             self.tell();
         }
-        self.health.set(known.and_then(|()| self.host.borrow_and_update().clone()));
+        let host = self.host.borrow_and_update().clone();
+        self.health.set(self.node.clone().and(host));
+    }
+
+    /// Nothing is planned before everything was read once.
+    fn look_at_node(&self) -> Result<Node, String> {
+        match (&self.seen, self.complete) {
+            (Some(seen), true) => vtep::node(&self.flags, seen),
+            (None, true) => Err("the Open vSwitch database has not answered yet".to_owned()),
+            (_, false) => {
+                let waits = "the southbound database has not been read yet".to_owned();
+                Err(self.missing.clone().unwrap_or(waits))
+            }
+        }
     }
 
     fn tell(&mut self) {
