@@ -8,6 +8,7 @@ use causeway_types::{Cidr, ConnectName, Families, NetworkId, NetworkName, NodeNa
 use super::connect::{self, ConnectInfo, Place};
 use super::problem::{Problem, Reason, Subject};
 use super::usage::Use;
+use super::uses::Used;
 use super::{Active, Change, Changes, Zone};
 use causeway_record as record;
 
@@ -73,11 +74,11 @@ pub(super) struct Connects {
     entries: BTreeMap<ConnectName, Entry>,
     by_network: BTreeMap<NetworkId, BTreeSet<ConnectName>>,
     /// Those that cannot be read now, by the networks that they were about.
-    unreadable: BTreeMap<NetworkId, BTreeSet<ConnectName>>,
+    pub(super) unreadable: BTreeMap<NetworkId, BTreeSet<ConnectName>>,
     /// How many could never be read: they may be about any network.
-    opaque: usize,
+    pub(super) opaque: usize,
     /// Whether there may be some that were not listed yet.
-    awaited: bool,
+    pub(super) awaited: bool,
 }
 
 impl Entry {
@@ -89,6 +90,10 @@ impl Entry {
     fn ids(&self) -> impl Iterator<Item = NetworkId> {
         let info = self.info().filter(|info| info.touches_networks());
         info.into_iter().flat_map(|info| info.places.keys().copied())
+    }
+
+    fn is_compact(&self) -> bool {
+        self.info().is_some_and(ConnectInfo::has_stubs)
     }
 
     fn is_opaque(&self) -> bool {
@@ -376,6 +381,7 @@ impl Zone {
 
     fn set_connect(&mut self, name: &ConnectName, entry: Option<Entry>) -> Changes {
         let opaque = self.connects.opaque;
+        let uses = self.uses_of(name, entry.as_ref());
         let old = self.connects.set(name, entry);
         self.fade(name, old.as_ref());
         let new = self.connects.entries.get(name);
@@ -409,13 +415,26 @@ impl Zone {
         let moved = stubs(old.as_ref()) != stubs(new);
         if before != after || moved || readable(old.as_ref()) != readable(new) {
             let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
-            self.uses_changed(names.collect(), &mut changes);
+            let info = new.and_then(Entry::info);
+            // By compact connections alone, other nodes' use of a network is not concerned.
+            let alone = [old.as_ref(), new].into_iter().flatten().all(Entry::is_compact);
+            let differs = |name: &&NetworkName| !alone || uses.get(*name) != Some(&self.use_by(info, name));
+            self.uses_changed(names.filter(differs).collect(), &mut changes);
         }
         if readable(old.as_ref()) != readable(new) {
             let names = before.union(&after).flat_map(|id| self.networks.with_id(*id));
             names.for_each(|network| changes.add(Change::Grants(network.clone())));
         }
         changes
+    }
+
+    /// How the networks of a connection are used here before it becomes another one.
+    fn uses_of(&self, name: &ConnectName, next: Option<&Entry>) -> BTreeMap<NetworkName, Used> {
+        let now = self.connects.entries.get(name);
+        let ids: BTreeSet<NetworkId> = now.into_iter().chain(next).flat_map(Entry::ids).collect();
+        let networks = ids.iter().filter(|_| self.usage.counts()).flat_map(|id| self.networks.with_id(*id));
+        let info = now.and_then(Entry::info);
+        networks.map(|network| (network.clone(), self.use_by(info, network))).collect()
     }
 
     /// Of networks that have lost their places, the links that other zones may still send to stay a while.
@@ -506,39 +525,6 @@ impl Zone {
         networks.for_each(|network| member_changed(info, network, changes));
     }
 
-    /// Whether a network is used as a whole on a node: by its own pods, or by those of a network that it is connected with. By
-    /// compact connections these need no more of it than a stub.
-    pub(super) fn use_of(&self, network: &NetworkName, node: &NodeName) -> Use {
-        let own = self.usage.of(network, node);
-        let mut whole = self.connects_of(network).filter(|info| !info.has_stubs());
-        if own == Use::Used || whole.any(|info| self.is_reached_from(info, network, node)) {
-            return Use::Used;
-        }
-        let unreadable =
-            self.networks.id(network).is_some_and(|id| self.connects.unreadable.contains_key(&id));
-        if unreadable || self.connects.opaque > 0 || self.connects.awaited { Use::Unknown } else { own }
-    }
-
-    pub(super) fn use_here(&self, network: &NetworkName) -> Use {
-        self.use_of(network, &self.config.node)
-    }
-
-    /// Whether pods of this node reach a network by compact connections: what is needed of it is the way to other nodes.
-    pub(super) fn is_destination(&self, network: &NetworkName) -> bool {
-        let mut compact = self.connects_of(network).filter(|info| info.has_stubs());
-        compact.any(|info| self.is_reached_from(info, network, &self.config.node))
-    }
-
-    /// Whether pods of this node reach a network by a connection.
-    pub fn is_reached(&self, connect: &ConnectInfo, network: &NetworkName) -> bool {
-        self.is_reached_from(connect, network, &self.config.node)
-    }
-
-    fn is_reached_from(&self, connect: &ConnectInfo, network: &NetworkName, node: &NodeName) -> bool {
-        let mut others = self.members(connect).filter(|peer| *peer != network);
-        others.any(|peer| self.usage.of(peer, node) == Use::Used)
-    }
-
     /// The networks that a network is connected with, one by one; more than once if by several connections.
     pub(super) fn peers<'a>(&'a self, network: &'a NetworkName) -> impl Iterator<Item = &'a NetworkName> {
         let connects = self.networks.id(network).into_iter().flat_map(|id| self.connects.of(id));
@@ -549,22 +535,9 @@ impl Zone {
     pub fn connects_of(&self, network: &NetworkName) -> impl Iterator<Item = &ConnectInfo> {
         self.networks.id(network).into_iter().flat_map(|id| self.connects.of(id))
     }
-
-    /// Networks that are connected, or no longer: pods of one of them may be a use of the others.
-    fn uses_changed(&self, networks: BTreeSet<&NetworkName>, changes: &mut Changes) {
-        for network in networks.into_iter().filter(|_| self.usage.counts()) {
-            self.rendering_changed(network, changes);
-        }
-    }
-
-    /// Whether a network is rendered here may have changed, and with it all that it has in connections.
-    pub(super) fn rendering_changed(&self, network: &NetworkName, changes: &mut Changes) {
-        changes.add(Change::Network(network.clone()));
-        self.connects_of(network).for_each(|info| member_changed(info, network, changes));
-    }
 }
 
-fn member_changed(info: &ConnectInfo, network: &NetworkName, changes: &mut Changes) {
+pub(super) fn member_changed(info: &ConnectInfo, network: &NetworkName, changes: &mut Changes) {
     changes.add(Change::Member { connect: info.name.clone(), network: network.clone() });
 }
 

@@ -28,6 +28,7 @@ mod service;
 mod services;
 mod siblings;
 mod usage;
+mod uses;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
