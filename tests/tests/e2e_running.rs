@@ -140,36 +140,99 @@ fn labels_and_restarts_end_it_too() {
     widen(sandbox, "blue");
 }
 
-/// A road that grants services alone from now on ends what goes directly, and nothing of what goes by a service.
-#[test]
-fn a_road_for_services_alone_ends_what_is_direct() {
-    let sandbox = prepared();
-    let both = "PodNetwork, ClusterIPServiceNetwork";
-    sandbox.apply(&road("main", "main", 168, both)).unwrap();
-    let ports: Vec<Value> = [("UDP", KEPT), ("TCP", KEPT)]
-        .iter()
-        .map(|(protocol, port)| json!({"name": protocol.to_lowercase(), "protocol": protocol, "port": port}))
-        .collect();
+/// A service of green for everything that a stream may be carried by, and its address.
+fn stream_service(sandbox: &Sandbox) -> IpAddr {
+    let ports: Vec<Value> =
+        [("UDP", KEPT), ("TCP", KEPT), ("UDP", LOST), ("TCP", LOST), ("UDP", LOST + 1), ("TCP", LOST + 1)]
+            .iter()
+            .map(|(protocol, port)| {
+                let name = format!("{}-{port}", protocol.to_lowercase());
+                json!({"name": name, "protocol": protocol, "port": port})
+            })
+            .collect();
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "green", "name": "stream"},
         "spec": {"selector": {"pod": "c"}, "ipFamilyPolicy": "SingleStack", "ports": ports},
     });
     sandbox.apply(&service.to_string()).unwrap();
     let service = sandbox.get(&["service", "stream", "--namespace=green"]).unwrap();
-    let address: IpAddr = service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap();
+    service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap()
+}
+
+/// Streams from blue to green by a service, on this port.
+fn by_service(sandbox: &Sandbox, address: IpAddr, port: u16) -> Vec<(u16, Stream)> {
     let (client, server) = (namespace(sandbox, "blue/a"), namespace(sandbox, "green/c"));
-    sandbox
-        .wait_for("blue to reach green", || {
-            Ok(sandbox.matrix(&["blue/a", "green/c"])?.is_full().then_some(()))
-        })
-        .unwrap();
-    let asked = SocketAddr::new(address, KEPT);
-    let by_service = [Carrier::Udp, Carrier::Tcp]
-        .map(|carrier| (KEPT, Stream::begin(carrier, &client, asked, (&server, KEPT))));
-    let mut running = streams(sandbox, "blue/a", "green/c", &[LOST]);
-    running.extend(by_service);
-    sandbox.apply(&road("main", "main", 168, "ClusterIPServiceNetwork")).unwrap();
-    wait_ended(sandbox, "services alone", &running);
+    let asked = SocketAddr::new(address, port);
+    [Carrier::Udp, Carrier::Tcp]
+        .map(|carrier| (port, Stream::begin(carrier, &client, asked, (&server, port))))
+        .into()
+}
+
+fn wait_connected(sandbox: &Sandbox) {
+    let full = || Ok(sandbox.matrix(&["blue/a", "green/c"])?.is_full().then_some(()));
+    sandbox.wait_for("blue to reach green", full).unwrap();
+}
+
+/// A road that grants services alone from now on ends what goes directly, and nothing of what goes by a service; also when the role of
+/// the client's node is stopped in between.
+#[test]
+fn a_road_for_services_alone_ends_what_is_direct() {
+    let sandbox = prepared();
+    let address = stream_service(sandbox);
+    for crash in [false, true] {
+        sandbox.apply(&road("main", "main", 168, "PodNetwork, ClusterIPServiceNetwork")).unwrap();
+        wait_connected(sandbox);
+        let mut running = streams(sandbox, "blue/a", "green/c", &[LOST]);
+        running.extend(by_service(sandbox, address, KEPT));
+        if crash {
+            sandbox.signal("n1/causeway", "STOP").unwrap();
+        }
+        sandbox.apply(&road("main", "main", 168, "ClusterIPServiceNetwork")).unwrap();
+        if crash {
+            kill_and_wait(sandbox, "n1/causeway");
+        }
+        wait_ended(sandbox, &format!("services alone, crash {crash}"), &running);
+    }
     sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
+    sandbox.kubectl(&["delete", "service", "stream", "--namespace=green"]).unwrap();
+}
+
+/// A road that grants pods alone from now on, one that loses a network, and one that goes: what they carried ends, in both directions,
+/// and nothing else.
+#[test]
+fn roads_end_what_they_do_not_carry_any_more() {
+    let sandbox = prepared();
+    let address = stream_service(sandbox);
+    let both = road("main", "main", 168, "PodNetwork, ClusterIPServiceNetwork");
+    sandbox.apply(&both).unwrap();
+    wait_connected(sandbox);
+    let mut running = streams(sandbox, "blue/a", "green/c", &[KEPT]);
+    running.extend(by_service(sandbox, address, LOST));
+    sandbox.apply(&road("main", "main", 168, "PodNetwork")).unwrap();
+    wait_ended(sandbox, "pods alone", &running);
+    drop(running);
+
+    let narrower: [(&str, &[&str], &[&str]); 2] = [
+        ("a label", &["label", "namespace", "green", "main-"], &["label", "namespace", "green", "main=yes"]),
+        ("deletion", &["delete", "cnc", "main", "--timeout=60s"], &["get", "namespaces"]),
+    ];
+    for (what, narrow, widen) in narrower {
+        sandbox.apply(&both).unwrap();
+        wait_connected(sandbox);
+        let mut running = streams(sandbox, "blue/a", "green/c", &[LOST]);
+        running.extend(streams(sandbox, "blue/a", "blue/b", &[KEPT]));
+        running.extend(by_service(sandbox, address, LOST + 1).into_iter().map(|(_, one)| (LOST, one)));
+        sandbox.kubectl(narrow).unwrap();
+        wait_ended(sandbox, what, &running);
+        drop(running);
+        let running = || -> Vec<(u16, Stream)> { streams(sandbox, "green/c", "blue/a", &[LOST]) };
+        sandbox.kubectl(widen).unwrap();
+        sandbox.apply(&both).unwrap();
+        wait_connected(sandbox);
+        let running = running();
+        sandbox.kubectl(narrow).unwrap();
+        wait_ended(sandbox, &format!("{what}, the other way"), &running);
+        sandbox.kubectl(widen).unwrap();
+    }
     sandbox.kubectl(&["delete", "service", "stream", "--namespace=green"]).unwrap();
 }

@@ -2,6 +2,9 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "e2e_services/across.rs"]
+mod across;
+
 use causeway_sandbox::harness::{Probe, Sandbox};
 use causeway_tests::{joined, kill_and_wait, network, nothing_wrong, road, shared, transactions, wait_roads};
 use std::collections::BTreeSet;
@@ -141,6 +144,7 @@ fn services_are_where_they_are_granted() {
     wait_served(sandbox, &main);
     a_slice_of_ones_own_reaches_nobody(sandbox, "blue/a", "green/c", "green");
     a_slice_of_ones_own_reaches_nobody(sandbox, "green/a", "blue/b", "blue");
+    across::as_inside(sandbox);
     restarts_write_nothing(sandbox);
 
     let flag = vec!["--connect-topology=compact".to_owned()];
@@ -150,11 +154,14 @@ fn services_are_where_they_are_granted() {
     wait_success(sandbox);
     wait_pods(sandbox, &[]);
     wait_served(sandbox, &main);
+    across::as_inside(sandbox);
 
     sandbox.apply(&main_road("PodNetwork")).unwrap();
     wait_success(sandbox);
     wait_served(sandbox, &[]);
     wait_pods(sandbox, &main);
+    sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
+    across::a_family_that_the_road_has_not(sandbox);
     a_service_follows_its_pods(sandbox);
     nothing_is_left_of_services(sandbox);
 }
@@ -307,7 +314,6 @@ fn a_service_follows_its_pods(sandbox: &Sandbox) {
 }
 
 fn nothing_is_left_of_services(sandbox: &Sandbox) {
-    sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
     for namespace in NETWORKS {
         sandbox.kubectl(&["delete", "service", "-n", namespace, "all", "first"]).unwrap();
     }

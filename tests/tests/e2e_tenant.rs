@@ -291,12 +291,12 @@ fn networks_of_his_own(mallory: &Mallory) {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     mallory.creates(&udn("mallory-plain", "a.b", "Secondary", "10.91.0.0/16")).unwrap();
     mallory.creates(&udn("mallory-plain", "unlabelled", "Primary", "10.92.0.0/16")).unwrap();
-    mallory.creates(&udn("mallory", "second", "Primary", "10.93.0.0/16")).unwrap();
+    mallory.creates(&udn("mallory", "second", "Primary", "10.72.128.0/17,fd73::/64")).unwrap();
     mallory.creates(&udn("mallory", "of-the-cluster", "Secondary", "10.244.0.0/16")).unwrap();
     for (path, because) in [
         ("mallory-plain/a.b", "mallory-plain_a-b"),
         ("mallory-plain/unlabelled", "invalid primary network state for namespace"),
-        ("mallory/second", "primary network already exist in namespace"),
+        ("mallory/second", "which serves the same namespace"),
         ("mallory/of-the-cluster", "overlaps"),
     ] {
         println!("{path}: {}", wait_not_ready(sandbox, path, because));

@@ -231,14 +231,24 @@ impl Observed<'_> {
         if let Some((pods, first)) = network.and_then(|network| self.pods.without_address(network.id())) {
             let message = format!(
                 "{pods} pod(s) get no address, the first is {first}: the subnet is full; delete pods that are not \
-                 needed, or add a network with a larger subnet"
+                 needed, or add another primary network to the namespace ({RECIPE})"
             );
             return fail(SUBNET_EXHAUSTED, message);
         }
         let message = "Network allocation succeeded for all synced nodes.";
+        if network.is_some_and(|network| self.pods.is_nearly_full(network.id())) {
+            let message = format!(
+                "{message} It is nearly full, on some node at least: 90 % of the addresses are given out. Another primary network \
+                 for the namespace takes the pods that come later ({RECIPE})"
+            );
+            return finding(NETWORK_ALLOCATION_SUCCEEDED, true, "NetworkNearlyFull", message);
+        }
         finding(NETWORK_ALLOCATION_SUCCEEDED, true, "NetworkAllocationSucceeded", message.into())
     }
 }
+
+/// Where users read what to do about it.
+const RECIPE: &str = "docs/networks.md, \"My network is full\"";
 
 /// Attachments on their way out, and the pods that keep them.
 struct Staying {

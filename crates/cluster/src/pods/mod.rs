@@ -191,6 +191,7 @@ impl Manager {
     fn give_back(&mut self, key: &ObjectKey) {
         let (pools, nads) = self.pods.give_back(key);
         for pool in pools {
+            self.place_moved(pool);
             let next = self.pods.next_for(pool);
             self.dirty.pods(next);
         }
@@ -429,6 +430,7 @@ impl Manager {
             Refusal::told(trouble, Some(Wait::Pool(pool_key)))
         })?;
         state.holds.insert(wanted.attachment.clone(), pool_key);
+        self.place_moved(pool_key);
         let cluster = &self.config.cluster;
         let network = wanted.network.as_ref().and_then(|network| self.networks.get(network));
         Ok(match network {

@@ -44,6 +44,13 @@ impl Pools {
         self.all.iter().map(|(key, pool)| (*key, u64::try_from(pool.free()).unwrap_or(u64::MAX)))
     }
 
+    /// Whether one of a network's pools is nearly full.
+    pub(super) fn is_nearly_full(&self, network: NetworkId) -> bool {
+        let mine =
+            self.all.range(PoolKey { network, node: None }..).take_while(|(key, _)| key.network == network);
+        mine.into_iter().any(|(_, pool)| pool.is_nearly_full())
+    }
+
     pub(super) fn drop_network(&mut self, network: NetworkId) {
         self.all.retain(|key, _| key.network != network);
     }
@@ -55,6 +62,8 @@ pub(super) struct Pool {
     addresses: AddressPool<AddressOwner>,
     macs: Macs<AddressOwner>,
     tunnels: Option<PodTunnelIds<AddressOwner>>,
+    /// How many pods find a place in it while it is empty.
+    places: usize,
 }
 
 /// What a pod asks for.
@@ -78,11 +87,14 @@ impl Pool {
         let gateways: Vec<IpAddr> = subnets.iter().filter_map(PodSubnet::gateway).collect();
         let managements: Vec<IpAddr> = subnets.iter().filter_map(PodSubnet::management).collect();
         let platform = [Mac::from_ips(gateways), Mac::from_ips(managements)];
-        Ok(Self {
+        let mut pool = Self {
             addresses: AddressPool::new(subnets)?,
             macs: Macs::new(platform.into_iter().flatten()),
             tunnels: tunnels.then(PodTunnelIds::new),
-        })
+            places: 0,
+        };
+        pool.places = pool.free();
+        Ok(pool)
     }
 
     /// A node's part of a network that routes between nodes.
@@ -202,6 +214,16 @@ impl Pool {
     /// The routers' addresses, in the subnets' order.
     pub(super) fn gateways(&self) -> Vec<IpAddr> {
         self.addresses.subnets().filter_map(PodSubnet::gateway).collect()
+    }
+
+    /// Whether nine of ten places are taken.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.is_nearly_full_with(self.free())
+    }
+
+    /// Whether they are with so many free ones.
+    pub(super) fn is_nearly_full_with(&self, free: usize) -> bool {
+        self.places > 0 && free <= self.places / 10
     }
 
     /// How many more pods find a place.

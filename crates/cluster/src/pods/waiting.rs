@@ -46,6 +46,11 @@ impl Pods {
         Some((pods.count() + 1, first))
     }
 
+    /// Whether nine of ten addresses of a network are given out, on some node at least.
+    pub(crate) fn is_nearly_full(&self, network: NetworkId) -> bool {
+        self.pools.is_nearly_full(network)
+    }
+
     /// The pod waits for any of these.
     pub(super) fn wait(&mut self, key: &ObjectKey, waits: Vec<Wait>) {
         let Some(state) = self.all.get_mut(key) else { return };
@@ -86,6 +91,15 @@ impl Manager {
     pub(super) fn stop_waiting(&mut self, key: &ObjectKey) {
         for wait in self.pods.stop_waiting(key) {
             self.pool_waits(&wait);
+        }
+    }
+
+    /// A place was taken or given back; that shows where few are left.
+    pub(super) fn place_moved(&mut self, key: PoolKey) {
+        let Some(pool) = self.pods.pools.get(key) else { return };
+        // One more or one less may be the one that counts.
+        if pool.is_nearly_full_with(pool.free().saturating_sub(1)) {
+            self.pool_waits(&Wait::Pool(key));
         }
     }
 

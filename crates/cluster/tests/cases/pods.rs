@@ -170,7 +170,8 @@ fn h011_e017_a_full_subnet_is_said_and_left_by_waiting() {
         [
             "Pod demo/e ErrorAllocatingPod: network demo_db: subnet 10.0.0.0/29 is full: no address is left for pod demo/e",
             "UserDefinedNetwork demo/db NetworkAllocationFailed: error allocating network demo_db: 1 pod(s) get no address, the \
-             first is demo/e: the subnet is full; delete pods that are not needed, or add a network with a larger subnet",
+             first is demo/e: the subnet is full; delete pods that are not needed, or add another primary network to the namespace \
+             (docs/networks.md, \"My network is full\")",
         ]
     );
     let condition = |world: &World| world.udn_condition("demo/db", "NetworkAllocationSucceeded");

@@ -398,3 +398,29 @@ fn age_decides_among_those_that_came_at_once() {
     assert!(ready(&world, "demo/a-younger").starts_with("False/OverlappingSubnets"));
     assert!(!world.has_nad("demo/a-younger"));
 }
+
+/// A network that is nearly full says so, and what to do, before the first pod waits; once, however many come.
+#[test]
+fn a_network_that_is_nearly_full_says_so() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tenant("demo");
+    world.layer2("demo/u1", &["10.0.0.0/27"]);
+    let said = |world: &World| world.udn_condition("demo/u1", "NetworkAllocationSucceeded");
+    fill(&mut world, 0, 25);
+    assert!(said(&world).starts_with("True/NetworkAllocationSucceeded "), "{}", said(&world));
+    fill(&mut world, 25, 1);
+    let nearly = said(&world);
+    assert!(
+        nearly.starts_with("True/NetworkNearlyFull ") && nearly.contains("My network is full"),
+        "{nearly}"
+    );
+    world.writes.clear();
+    fill(&mut world, 26, 2);
+    assert!(world.writes.iter().all(|write| write.starts_with("pods ")), "{:?}", world.writes);
+    world.restart(|_| {});
+    assert_eq!((said(&world), world.writes.len()), (nearly, 0));
+    world.delete(Kind::Pod, "demo/p1");
+    world.delete(Kind::Pod, "demo/p2");
+    world.delete(Kind::Pod, "demo/p3");
+    assert!(said(&world).starts_with("True/NetworkAllocationSucceeded "), "{}", said(&world));
+}

@@ -22,7 +22,12 @@ impl Size {
     /// A network with addresses of its own.
     fn network(&self, id: u32) -> Nad {
         let first = if self.layer == "layer3" { 11 } else { 21 };
-        let host = if self.layer == "layer3" { "/24" } else { "" };
+        // So many nodes need smaller parts.
+        let host = match (self.layer, self.stubs) {
+            ("layer3", true) => "/26",
+            ("layer3", false) => "/24",
+            _ => "",
+        };
         let subnets = format!("{}.{}.0.0/16{host}", first + id / 200, id % 200);
         nad(
             &format!("t{id}/net"),
@@ -55,7 +60,8 @@ impl Size {
     /// The first network's pod is here, the others' are each on another node.
     fn one_pod(&self, id: u32, zone: &mut Zone) {
         let n = if id == 1 { 1 } else { 2 + id % (self.nodes - 1) };
-        let address = format!("{}.{}.{}.9/24", 11 + id / 200, id % 200, n - 1);
+        let host = 64 * (n - 1) + 9;
+        let address = format!("{}.{}.{}.{}/26", 11 + id / 200, id % 200, host / 256, host % 256);
         let attachment = format!("t{id}/net");
         let own: [&str; 1] = [&address];
         zone.apply_pod(&pod(&format!("t{id}/p"), &format!("n{n}"), &[(&attachment, "primary", &own, None)]));

@@ -1,0 +1,145 @@
+//! Several primary networks for one namespace on a real API server: what is refused, in which words, and what cures it.
+
+#![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
+
+mod real_support;
+
+use real_support::{Cluster, Running, a_restart_writes_nothing};
+use serde_json::{Value, json};
+
+/// A namespace whose pods use a primary network, for a team.
+fn tenant(name: &str, team: &str) -> Value {
+    let labels = json!({"k8s.ovn.org/primary-user-defined-network": "", "team": team});
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+}
+
+fn udn(namespace: &str, name: &str, subnet: &str) -> Value {
+    json!({
+        "apiVersion": "k8s.ovn.org/v1", "kind": "UserDefinedNetwork",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"topology": "Layer2", "layer2": {"role": "Primary", "subnets": [subnet]}},
+    })
+}
+
+fn cudn(name: &str, teams: &[&str], cidr: &str) -> Value {
+    let selector = json!({"matchExpressions": [{"key": "team", "operator": "In", "values": teams}]});
+    json!({
+        "apiVersion": "k8s.ovn.org/v1", "kind": "ClusterUserDefinedNetwork", "metadata": {"name": name},
+        "spec": {"namespaceSelector": selector, "network": {"topology": "Layer3", "layer3": {
+            "role": "Primary", "subnets": [{"cidr": cidr, "hostSubnet": 24}]}}},
+    })
+}
+
+/// Waits until a network says this: nothing is that it is ready.
+#[track_caller]
+fn says(cluster: &Cluster, kind: &str, namespace: &str, name: &str, words: Option<&str>) {
+    cluster.eventually(&format!("{kind} {namespace}/{name} says {words:?}"), || {
+        let object = cluster.get(kind, namespace, name);
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let ready = conditions.into_iter().find(|condition| condition["type"] == "NetworkReady")?;
+        match words {
+            None => (ready["status"] == "True").then_some(()),
+            Some(words) => {
+                let told = ready["message"].as_str().is_some_and(|message| message.contains(words));
+                (ready["status"] == "False" && told).then_some(())
+            }
+        }
+    });
+}
+
+/// The second of creation decides who is younger.
+fn a_second_later() {
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+}
+
+/// Every combination that the seed forbids: the younger object says what is wrong and with whom, and is well when that is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_stand_side_by_side() {
+    let cluster = Cluster::start();
+    cluster.nodes(&["n1", "n2"]);
+    let manager = Running::start(&cluster);
+    selectors(&cluster);
+    subnets(&cluster);
+    kinds(&cluster);
+    requests(&cluster);
+    let manager =
+        a_restart_writes_nothing(&cluster, "nodes,pods,net-attach-def,udn,cudn,configmaps", manager).await;
+    manager.stop().await;
+}
+
+/// J005, J007: equal selectors stand side by side, others that meet do not.
+fn selectors(cluster: &Cluster) {
+    cluster.create(&tenant("a", "a"));
+    cluster.create(&tenant("b", "b"));
+    cluster.create(&cudn("a1", &["a"], "10.1.0.0/16"));
+    says(cluster, "cudn", "", "a1", None);
+    a_second_later();
+    cluster.create(&cudn("a2", &["a", "b"], "10.2.0.0/16"));
+    says(
+        cluster,
+        "cudn",
+        "",
+        "a2",
+        Some("ClusterUserDefinedNetwork a1 selects namespace a too, by another namespaceSelector"),
+    );
+    assert_eq!(cluster.get("net-attach-def", "b", "a2"), Value::Null, "not even where it would be alone");
+    let selector =
+        r#"{"spec": {"namespaceSelector": {"matchExpressions": null, "matchLabels": {"team": "a"}}}}"#;
+    cluster.kubectl(&["patch", "cudn", "a2", "--type=merge", "-p", selector]);
+    says(cluster, "cudn", "", "a2", None);
+    says(cluster, "cudn", "", "a1", None);
+}
+
+/// J002: subnets that overlap, of the administrator's networks and of a tenant's.
+fn subnets(cluster: &Cluster) {
+    a_second_later();
+    cluster.create(&cudn("a3", &["a"], "10.2.128.0/17"));
+    says(cluster, "cudn", "", "a3", Some("overlaps subnet \"10.2.0.0/16\" of network cluster_udn_a2"));
+    cluster.kubectl(&["delete", "cudn", "a2", "--timeout=60s"]);
+    says(cluster, "cudn", "", "a3", None);
+    cluster.create(&udn("b", "b1", "10.5.0.0/24"));
+    says(cluster, "udn", "b", "b1", None);
+    a_second_later();
+    cluster.create(&udn("b", "b2", "10.5.0.128/25"));
+    says(
+        cluster,
+        "udn",
+        "b",
+        "b2",
+        Some("overlaps subnet \"10.5.0.0/24\" of network b_b1, which serves the same namespace"),
+    );
+    cluster.kubectl(&["delete", "udn", "-n", "b", "b1", "--timeout=60s"]);
+    says(cluster, "udn", "b", "b2", None);
+}
+
+/// J004: networks of a tenant and of the administrator are not mixed.
+fn kinds(cluster: &Cluster) {
+    a_second_later();
+    cluster.create(&udn("a", "own", "10.6.0.0/24"));
+    says(cluster, "udn", "a", "own", Some("primary network already exist in namespace \"a\": \"a1\""));
+    cluster.kubectl(&["delete", "udn", "-n", "a", "own", "--timeout=60s"]);
+    cluster.create(&cudn("c1", &["b"], "10.7.0.0/16"));
+    says(cluster, "cudn", "", "c1", Some("primary network already exist in namespace \"b\": \"b2\""));
+    says(cluster, "udn", "b", "b2", None);
+    cluster.kubectl(&["delete", "udn", "-n", "b", "b2", "--timeout=60s"]);
+    says(cluster, "cudn", "", "c1", None);
+}
+
+/// J013, J016: a pod gets the oldest network, or the one that it asks for; one that is not there is said.
+fn requests(cluster: &Cluster) {
+    let asking = |name: &str, network: &str| {
+        let mut pod = real_support::pod("a", name, "n1");
+        pod["metadata"]["annotations"] = json!({"k8s.ovn.org/requested-primary-udn": network});
+        pod
+    };
+    cluster.pod("a", "any", "n1");
+    assert!(cluster.address("a", "any", "a/a1").starts_with("10.1."));
+    cluster.create(&asking("third", "a3"));
+    assert!(cluster.address("a", "third", "a/a3").starts_with("10.2."));
+    cluster.create(&asking("lost", "nowhere"));
+    let told = cluster.event("a", "lost");
+    assert!(
+        told.contains("asks for nowhere, which is no primary network of namespace a: it has [a1, a3]"),
+        "{told}"
+    );
+}

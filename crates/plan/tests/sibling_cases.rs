@@ -1,0 +1,212 @@
+//! J and M: several primary networks for one namespace, as rows. n1 is this node.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use causeway_plan::{Dirty, northbound};
+use causeway_record::{Nad, ObjectKey};
+use causeway_zone::{Change, Zone};
+use serde_json::json;
+use support::check::{assert_golden, show};
+use support::*;
+
+/// A primary network of a namespace: layer3 with an odd number, layer2 with an even one.
+fn sibling(namespace: &str, name: &str, id: u32) -> Nad {
+    let network = format!("cluster_udn_{name}");
+    let (topology, subnets) = match id % 2 {
+        1 => ("layer3", format!("10.{id}.0.0/16/24")),
+        _ => ("layer2", format!("203.{id}.0.0/16")),
+    };
+    let mut nad =
+        nad(&format!("{namespace}/{name}"), &network, id, json!({"topology": topology, "subnets": subnets}));
+    nad.created = i64::from(id);
+    nad
+}
+
+/// Two nodes, and these networks in `ns1`.
+fn zone(gateway: Option<&str>, ids: &[u32]) -> Zone {
+    let mut zone = two_nodes(Ip::V4, gateway);
+    zone.apply_namespace(&namespace("ns1", true));
+    for id in ids {
+        zone.apply_nad(&sibling("ns1", &format!("s{id}"), *id));
+    }
+    zone
+}
+
+fn rows(zone: &Zone, prefix: &str, kind: &str, columns: &[&str]) -> Vec<String> {
+    table(&northbound(zone), prefix, kind, columns)
+}
+
+/// Everything that is planned for roads.
+fn roads(zone: &Zone) -> String {
+    show(&northbound(zone), &["cnc:"])
+}
+
+/// Every row of a road between two networks, as a file to read.
+#[test]
+fn the_road_between_two_networks() {
+    assert_golden("siblings-ipv4", &roads(&zone(None, &[3, 4])));
+}
+
+/// J037: a network alone has no road, and one that goes leaves nothing of it.
+#[test]
+fn j037_one_that_goes_leaves_nothing() {
+    let mut two = zone(None, &[3, 4]);
+    assert_eq!(roads(&zone(None, &[3])), "");
+    two.delete_nad(&key("ns1", "s4"));
+    assert_eq!(roads(&two), "");
+    let mut three = zone(None, &[3, 4, 5]);
+    three.delete_nad(&key("ns1", "s5"));
+    assert_eq!(roads(&three), roads(&zone(None, &[3, 4])));
+}
+
+/// J040: no router has two ports in one subnet, whichever connections it is in.
+#[test]
+fn j040_links_are_apart() {
+    let mut zone = zone(None, &[3, 4, 5]);
+    zone.apply_connect(&connect("c", "compact", Ip::V4, &["layer3_3", "layer2_4"]));
+    let mut links = rows(&zone, "", "Logical_Router_Port", &["networks"]);
+    links.retain(|networks| networks.contains("/31"));
+    let all = links.len();
+    links.sort();
+    links.dedup();
+    assert_eq!((links.len(), all), (10, 10), "{links:?}");
+}
+
+/// The first network of a set of ClusterUserDefinedNetworks gives it its name: the next one's road is another one. Those of a tenant
+/// have the name of the namespace, whichever goes.
+#[test]
+fn names_of_roads() {
+    let router = |zone: &Zone| rows(zone, "cnc:", "Logical_Router", &["name"]);
+    let mut cluster = zone(None, &[3, 4, 5]);
+    assert_eq!(router(&cluster), ["connect-router-_cudn.3"]);
+    cluster.delete_nad(&key("ns1", "s3"));
+    assert_eq!(router(&cluster), ["connect-router-_cudn.4"]);
+
+    let mut own = two_nodes(Ip::V4, None);
+    for id in [3, 5, 7] {
+        let config = json!({"topology": "layer3", "subnets": format!("10.{id}.0.0/16/24")});
+        own.apply_nad(&nad(&format!("ns1/u{id}"), &format!("ns1_u{id}"), id, config));
+    }
+    assert_eq!(router(&own), ["connect-router-_udn.ns1"]);
+    own.delete_nad(&key("ns1", "u3"));
+    assert_eq!(router(&own), ["connect-router-_udn.ns1"]);
+}
+
+/// Another namespace of the same networks changes nothing of the road, and a network that joins concerns nobody's links but its own.
+#[test]
+fn a_set_grows_by_its_own_rows_alone() {
+    let mut zone = zone(None, &[3, 4]);
+    let before = roads(&zone);
+    for id in [3, 4] {
+        zone.apply_nad(&sibling("ns2", &format!("s{id}"), id));
+    }
+    assert_eq!(roads(&zone), before);
+    let changes = zone.apply_nad(&sibling("ns1", "s5", 5));
+    assert!(!changes.iter().any(|change| matches!(change, Change::Connect(_))), "{changes:?}");
+    let slices = Dirty::after(&zone, &changes).northbound;
+    let others =
+        slices.iter().filter(|slice| slice.starts_with("cnc:_cudn.3:network:") && !slice.contains("s5"));
+    assert_eq!(others.count(), 0, "{slices:?}");
+}
+
+/// 20 networks for 50 namespaces: what each costs does not grow with how many there are.
+#[test]
+fn rows_of_a_sibling_are_few_however_many_there_are() {
+    let count = |networks: u32| {
+        let mut zone = two_nodes(Ip::V4, None);
+        for number in 0..50 {
+            for id in 3..3 + networks {
+                zone.apply_nad(&sibling(&format!("ns{number}"), &format!("s{id}"), id));
+            }
+        }
+        let kinds =
+            ["Logical_Router", "Logical_Router_Port", "Logical_Router_Static_Route", "Logical_Router_Policy"];
+        kinds.iter().map(|kind| rows(&zone, "cnc:", kind, &["external_ids"]).len()).sum::<usize>()
+    };
+    let (two, ten, twenty) = (count(2), count(10), count(20));
+    assert_eq!((ten - two, twenty - ten), (8 * 4, 10 * 4), "two ports, a route and a policy for each");
+}
+
+/// A service of `ns1` with an endpoint on each of networks 3 and 4.
+fn served(gateway: Option<&str>) -> Zone {
+    let mut zone = zone(gateway, &[3, 4]);
+    zone.apply_service(&service("ns1/web", &["10.96.0.50"]));
+    let mirror = slice("ns1/web-1", "web", Some("cluster_udn_s3"), &["10.3.0.5@n1", "203.4.0.7@n2"]);
+    zone.apply_endpoint_slice(&mirror);
+    zone
+}
+
+const WEB: &str = "service:ns1:web:";
+
+/// J031: the load balancer is on the switches of both, with all endpoints; by a gateway router only its own are reached.
+#[test]
+fn j031_services_are_on_both() {
+    let both = "10.96.0.50:80=10.3.0.5:8080,203.4.0.7:8080";
+    assert_eq!(
+        rows(&served(None), WEB, "Load_Balancer", &["name", "vips"]),
+        ["s3", "s4"].map(|name| format!("cluster_udn_{name}_Service_ns1/web_TCP_node_switch_n1 | {both}"))
+    );
+    let with_gateway = rows(&served(Some("shared")), WEB, "Load_Balancer", &["name", "vips"]);
+    let on_router: Vec<&String> = with_gateway.iter().filter(|row| row.contains("node_router")).collect();
+    assert_eq!(
+        on_router,
+        [
+            "cluster_udn_s3_Service_ns1/web_TCP_node_router_n1 | 10.96.0.50:80=10.3.0.5:8080",
+            "cluster_udn_s4_Service_ns1/web_TCP_node_router_n1 | 10.96.0.50:80=203.4.0.7:8080",
+        ]
+    );
+}
+
+/// The way in from outside is the oldest network with an endpoint, and follows the endpoints.
+#[test]
+fn the_entry_is_the_oldest_with_an_endpoint() {
+    let web: ObjectKey = key("ns1", "web");
+    let mut zone = served(Some("shared"));
+    let entry = |zone: &Zone| zone.entry_network(&web).unwrap().to_string();
+    assert_eq!(entry(&zone), "cluster_udn_s3");
+    zone.apply_endpoint_slice(&slice("ns1/web-1", "web", Some("cluster_udn_s3"), &["203.4.0.7@n2"]));
+    assert_eq!(entry(&zone), "cluster_udn_s4");
+    zone.apply_endpoint_slice(&slice("ns1/web-1", "web", Some("cluster_udn_s3"), &[]));
+    assert_eq!(entry(&zone), "cluster_udn_s3");
+}
+
+/// A connection gets a service once, by the oldest of its networks that is connected, without targets that it does not reach.
+#[test]
+fn connections_get_a_service_once() {
+    let offered = |owners: &[&str]| {
+        let mut zone = served(None);
+        zone.apply_nad(&sibling("red", "red", 9));
+        zone.apply_connect(&granting(connect("c", "compact", Ip::V4, owners), true, true));
+        let planner = northbound(&zone);
+        let group = causeway_ovn::RowKey::of::<causeway_ovn::generated::nb::LoadBalancerGroup>(
+            "Load_Balancer_Group:cnc_svc_c",
+        );
+        let names = rows(&zone, WEB, "Load_Balancer", &["name", "vips"]);
+        let offered = names.into_iter().filter(|row| {
+            let name = row.split(" | ").next().unwrap();
+            let found = support::row(&planner, "Load_Balancer", name);
+            found.edges.iter().any(|edge| edge.parent == group)
+        });
+        offered.collect::<Vec<String>>()
+    };
+    assert_eq!(
+        offered(&["layer3_3", "layer2_4", "layer3_9"]),
+        ["cluster_udn_s3_Service_ns1/web_TCP_node_switch_n1 | 10.96.0.50:80=10.3.0.5:8080,203.4.0.7:8080"]
+    );
+    assert_eq!(
+        offered(&["layer2_4", "layer3_9"]),
+        ["cluster_udn_s4_Service_ns1/web_TCP_node_switch_n1_c | 10.96.0.50:80=203.4.0.7:8080"]
+    );
+}
+
+/// Policies of one network reach pods of the others.
+#[test]
+fn policies_reach_siblings() {
+    let zone = zone(None, &[3, 4]);
+    let reach = zone.reach(&"cluster_udn_s3".parse().unwrap());
+    assert_eq!(
+        reach.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["cluster_udn_s3", "cluster_udn_s4"]
+    );
+}

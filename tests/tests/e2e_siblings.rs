@@ -1,0 +1,285 @@
+//! Several primary networks for one namespace: a network is full, a second one is added, and nobody notices but those who get in.
+#![cfg(feature = "e2e")]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_tests::{condition, kill_and_wait, lost_during, nothing_wrong, shared, transactions};
+
+const NODES: [&str; 3] = ["n1", "n2", "n3"];
+const TENANTS: &str = include_str!("manifests/siblings.yaml");
+const WEB: &str = include_str!("manifests/siblings-web.yaml");
+const PRIMARY: &str = "k8s.ovn.org/pod-networks";
+
+/// A ClusterUserDefinedNetwork for the tenant that grows.
+fn layer3(name: &str, subnet: u8) -> String {
+    format!(
+        "apiVersion: k8s.ovn.org/v1
+kind: ClusterUserDefinedNetwork
+metadata: {{name: {name}}}
+spec:
+  namespaceSelector: {{matchExpressions: [{{key: team, operator: In, values: [grow]}}]}}
+  network:
+    topology: Layer3
+    layer3: {{role: Primary, subnets: [{{cidr: 10.{subnet}.0.0/16}}, {{cidr: \"fd10:{subnet}::/48\"}}]}}
+"
+    )
+}
+
+/// Pods of a namespace by name, with the attachment of their primary network and what tells them from others.
+fn pods(sandbox: &Sandbox, namespace: &str) -> BTreeMap<String, (String, String)> {
+    let list = sandbox.get(&["pods", "--namespace", namespace]).unwrap();
+    let found = list["items"].as_array().unwrap().iter().filter_map(|pod| {
+        let text = pod["metadata"]["annotations"][PRIMARY].as_str()?;
+        let networks: serde_json::Value = serde_json::from_str(text).unwrap();
+        let (nad, _) = networks.as_object()?.iter().find(|(_, entry)| entry["role"] == "primary")?;
+        let restarts = &pod["status"]["containerStatuses"][0]["restartCount"];
+        let own = format!("{} {restarts}", pod["metadata"]["uid"]);
+        Some((pod["metadata"]["name"].as_str()?.to_owned(), (nad.clone(), own)))
+    });
+    found.collect()
+}
+
+fn on(sandbox: &Sandbox, nad: &str) -> Vec<String> {
+    let namespace = nad.split('/').next().unwrap();
+    let here = pods(sandbox, namespace).into_iter().filter(|(_, (network, _))| network == nad);
+    here.map(|(name, _)| format!("{namespace}/{name}")).collect()
+}
+
+fn wait_replicas(sandbox: &Sandbox, count: u64) {
+    let ready = || {
+        let deployment = sandbox.get(&["deployment", "--namespace", "grow", "web"])?;
+        Ok((deployment["status"]["readyReplicas"].as_u64() == Some(count)).then_some(()))
+    };
+    sandbox.wait_for(&format!("{count} replicas"), ready).unwrap();
+}
+
+/// Waits until pods of one namespace reach each other by every kind of packet in both families, and nobody else's.
+fn wait_apart(sandbox: &Sandbox, pods: &[&str]) {
+    let namespace = |pod: &str| pod.split('/').next().unwrap().to_owned();
+    let as_wanted = || {
+        let matrix = sandbox.matrix_with(pods, &Probe::ALL)?;
+        let wrong = matrix.wrong(|from, to| namespace(from) == namespace(to));
+        nothing_wrong(&wrong, &matrix.to_string())
+    };
+    sandbox.wait_for("tenants to be apart and whole", as_wanted).unwrap();
+}
+
+#[test]
+fn a_full_network_gets_a_sibling() {
+    let sandbox = shared();
+    sandbox.apply(TENANTS).unwrap();
+    sandbox.apply(WEB).unwrap();
+    wait_replicas(sandbox, 12);
+    sandbox.start_pods(&[("other/a", "n1"), ("other/c", "n3")]).unwrap();
+    let before = pods(sandbox, "grow");
+    assert_eq!(on(sandbox, "grow/first").len(), 12);
+
+    sandbox.kubectl(&["scale", "--namespace", "grow", "deployment/web", "--replicas=15"]).unwrap();
+    let full = || {
+        let (status, message) = condition(sandbox, &["cudn", "first"], "NetworkAllocationSucceeded");
+        Ok((status == "False" && message.contains("3 pod(s) get no address")).then_some(message))
+    };
+    println!("{}", sandbox.wait_for("the network to be full", full).unwrap());
+    sandbox.apply(&layer3("second", 102)).unwrap();
+    wait_replicas(sandbox, 15);
+    let after = pods(sandbox, "grow");
+    assert!(before.iter().all(|(name, own)| after.get(name) == Some(own)), "no pod is another one now");
+    let (old, new) = (on(sandbox, "grow/first"), on(sandbox, "grow/second"));
+    assert_eq!((old.len(), new.len()), (12, 3));
+    assert_eq!(condition(sandbox, &["cudn", "first"], "NetworkAllocationSucceeded").0, "True");
+
+    let all: Vec<&str> =
+        old[..3].iter().chain(&new).map(String::as_str).chain(["other/a", "other/c"]).collect();
+    wait_apart(sandbox, &all);
+    services_are_on_both(sandbox, &old, &new);
+    policies_hold_over_both(sandbox, &old, &new);
+    each_network_carries_its_own(sandbox, &old, &new);
+    others_come_and_go(sandbox, &old[0], &new[0]);
+    restarts_write_nothing(sandbox, &old[0], &new[0]);
+    one_that_is_used_stays(sandbox, &old[0], &new[0]);
+}
+
+/// The names that answer at a service, as seen by a pod.
+fn answers(sandbox: &Sandbox, pod: &str, url: &str) -> BTreeSet<String> {
+    let script = format!("for i in $(seq 60); do curl -s --max-time 3 {url}; echo; done | sort -u");
+    let said = sandbox.pod(pod).exec(&["sh", "-c", &script]).unwrap();
+    said.lines().filter(|line| !line.is_empty()).map(|name| format!("grow/{name}")).collect()
+}
+
+fn services_are_on_both(sandbox: &Sandbox, old: &[String], new: &[String]) {
+    let service = sandbox.get(&["service", "--namespace", "grow", "web"]).unwrap();
+    for address in service["spec"]["clusterIPs"].as_array().unwrap() {
+        let address = address.as_str().unwrap();
+        let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+        for client in [&old[0], &new[0]] {
+            let served = || {
+                let seen = answers(sandbox, client, &format!("http://{host}/hostname"));
+                let both = [old, new].iter().all(|pods| pods.iter().any(|pod| seen.contains(pod)));
+                let foreign = seen.iter().find(|name| !old.contains(name) && !new.contains(name));
+                assert_eq!(foreign, None);
+                Ok(both.then_some(seen.len()))
+            };
+            let count = sandbox.wait_for(&format!("{client} to be served at {address}"), served).unwrap();
+            println!("{client} is served at {address} by {count} of {} pods", old.len() + new.len());
+        }
+    }
+}
+
+/// Only whom a policy allows, whichever network he is on.
+fn policies_hold_over_both(sandbox: &Sandbox, old: &[String], new: &[String]) {
+    let friends = [&old[1], &new[1]];
+    for friend in friends {
+        let name = friend.strip_prefix("grow/").unwrap();
+        sandbox.kubectl(&["label", "pod", "--namespace", "grow", name, "friend=yes"]).unwrap();
+    }
+    let policy = "apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: friends, namespace: grow}
+spec:
+  podSelector: {}
+  ingress: [{from: [{podSelector: {matchLabels: {friend: \"yes\"}}}]}]
+";
+    sandbox.apply(policy).unwrap();
+    let pods: Vec<&str> = [&old[0], &old[1], &new[0], &new[1]].map(String::as_str).into();
+    let as_wanted = || {
+        let matrix = sandbox.matrix_with(&pods, &[Probe::Http, Probe::Ping])?;
+        let wrong = matrix.wrong(|from, to| from == to || friends.iter().any(|friend| *friend == from));
+        nothing_wrong(&wrong, &matrix.to_string())
+    };
+    sandbox.wait_for("friends alone to be let in", as_wanted).unwrap();
+    sandbox.kubectl(&["delete", "networkpolicy", "--namespace", "grow", "friends"]).unwrap();
+    wait_apart(sandbox, &pods);
+}
+
+/// Between nodes a packet is in the tunnels of the network that it goes to: it changes networks on the node that it comes from.
+fn each_network_carries_its_own(sandbox: &Sandbox, old: &[String], new: &[String]) {
+    const SWITCH: &str = "cluster_udn_first_ovn_layer2_switch";
+    let node = |pod: &str| {
+        let object = sandbox.pod(pod).object().unwrap();
+        object["spec"]["nodeName"].as_str().unwrap().to_owned()
+    };
+    let mut pairs = old.iter().flat_map(|from| new.iter().map(move |to| (from, to)));
+    let (from, to) = pairs.find(|(from, to)| node(from) != node(to)).unwrap();
+    let (here, there) = (node(from), node(to));
+    let text = |words: &[&str]| sandbox.exec(&here, words).unwrap();
+    let name = from.strip_prefix("grow/").unwrap();
+    let ports = text(&["ovn-nbctl", "lsp-list", SWITCH]);
+    let port = ports.lines().find(|line| line.contains(name)).and_then(|line| line.split(['(', ')']).nth(1));
+    let port = port.unwrap_or_else(|| panic!("{name} is not in {ports}"));
+    let addresses = text(&["ovn-nbctl", "lsp-get-addresses", port]);
+    let (mac, own) = addresses.split_once(' ').unwrap();
+    let own = own.split(' ').next().unwrap();
+    let target = sandbox.pod(to).addresses().unwrap().remove(0);
+    let router = text(&["ovn-nbctl", "get", "Logical_Router_Port", &format!("trtos-{SWITCH}"), "mac"]);
+    let router = router.trim_matches('"');
+    let flow = format!(
+        "inport==\"{port}\" && eth.src=={mac} && eth.dst=={router} && ip4.src=={own} && ip4.dst=={target} && ip.ttl==64 && icmp4.type==8"
+    );
+    let trace = text(&["ovn-trace", "--ct=new", SWITCH, &flow]);
+    let leaves = format!("cluster_udn_second_tstor-{there}");
+    assert!(trace.contains(&leaves), "it leaves {here} by the second network's own tunnel:\n{trace}");
+    println!("{from} on {here} reaches {to} on {there} by {leaves}");
+}
+
+/// A sibling that comes, and goes again, is nothing to the others.
+fn others_come_and_go(sandbox: &Sandbox, old: &str, new: &str) {
+    let lost = lost_during(sandbox, old, new, || {
+        sandbox.apply(&layer3("third", 103)).unwrap();
+        let ready = || Ok((condition(sandbox, &["cudn", "third"], "NetworkReady").0 == "True").then_some(()));
+        sandbox.wait_for("the third network", ready).unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(5));
+        sandbox.kubectl(&["delete", "cudn", "third", "--timeout=60s"]).unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(5));
+    });
+    assert_eq!(lost, 0, "packets lost while a sibling came and went");
+}
+
+fn written(sandbox: &Sandbox) -> ([usize; 3], String) {
+    let path =
+        "-o=jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}{\"\\n\"}{end}";
+    let all = || {
+        let objects = sandbox.kubectl(&["get", "cudn,zonereports,net-attach-def", "-A", path]).unwrap();
+        (NODES.map(|node| transactions(sandbox, node)), objects)
+    };
+    let quiet = || {
+        let before = all();
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        Ok(Some(before).filter(|before| *before == all()))
+    };
+    sandbox.wait_for("everything to be written", quiet).unwrap()
+}
+
+fn restarts_write_nothing(sandbox: &Sandbox, old: &str, new: &str) {
+    let before = written(sandbox);
+    let lost = lost_during(sandbox, old, new, || {
+        for unit in ["cluster-manager", "n1/causeway", "n2/causeway", "n3/causeway"] {
+            kill_and_wait(sandbox, unit);
+        }
+        std::thread::sleep(std::time::Duration::from_secs(5));
+    });
+    assert_eq!(written(sandbox), before);
+    assert_eq!(lost, 0, "packets lost in restarts");
+}
+
+fn one_that_is_used_stays(sandbox: &Sandbox, old: &str, new: &str) {
+    let lost = lost_during(sandbox, old, new, || {
+        sandbox.kubectl(&["delete", "cudn", "second", "--wait=false"]).unwrap();
+        let said = || {
+            let (status, message) = condition(sandbox, &["cudn", "second"], "NetworkCreated");
+            Ok((status == "False" && message.contains("network in use by the following pods"))
+                .then_some(message))
+        };
+        println!("{}", sandbox.wait_for("the network to say who uses it", said).unwrap());
+        std::thread::sleep(std::time::Duration::from_secs(5));
+    });
+    assert_eq!(lost, 0, "packets lost while a network waits for its pods to go");
+    sandbox.kubectl(&["delete", "deployment", "--namespace", "grow", "web"]).unwrap();
+    let gone = || Ok(sandbox.kubectl(&["get", "cudn", "second"]).is_err().then_some(()));
+    sandbox.wait_for("the second network to be gone", gone).unwrap();
+}
+
+/// A tenant with the rights of `edit` does the same by himself.
+#[test]
+fn a_tenant_adds_a_network_of_its_own() {
+    let sandbox = shared();
+    sandbox.apply(TENANTS).unwrap();
+    let tess =
+        |yaml: &str| sandbox.kubectl_with(&["--as=tess", "apply", "--server-side", "-f", "-"], yaml).unwrap();
+    let udn = |name: &str, spec: &str| {
+        format!(
+            "apiVersion: k8s.ovn.org/v1\nkind: UserDefinedNetwork\nmetadata: {{name: {name}, namespace: own}}\nspec: {spec}\n"
+        )
+    };
+    tess(&udn(
+        "small",
+        "{topology: Layer2, layer2: {role: Primary, subnets: [10.110.0.0/29, \"fd10:110::/64\"]}}",
+    ));
+    sandbox
+        .start_pods(&[
+            ("own/p1", "n1"),
+            ("own/p2", "n2"),
+            ("own/p3", "n3"),
+            ("own/p4", "n1"),
+            ("other/a", "n1"),
+        ])
+        .unwrap();
+    tess(&udn(
+        "wide",
+        "{topology: Layer3, layer3: {role: Primary, subnets: [{cidr: 10.111.0.0/16}, {cidr: \"fd10:111::/48\"}]}}",
+    ));
+    sandbox.start_pods(&[("own/q1", "n1"), ("own/q2", "n2")]).unwrap();
+    let of = |pod: &str| pods(sandbox, "own")[pod].0.clone();
+    assert_eq!((of("p1"), of("q1"), of("q2")), ("own/small".into(), "own/wide".into(), "own/wide".into()));
+    wait_apart(sandbox, &["own/p1", "own/p2", "own/q1", "own/q2", "other/a"]);
+    // The first one goes as soon as nobody is on it, and the others do not notice.
+    let lost = lost_during(sandbox, "own/q1", "own/q2", || {
+        sandbox.kubectl(&["delete", "pod", "--namespace", "own", "p1", "p2", "p3", "p4"]).unwrap();
+        sandbox
+            .kubectl(&["--as=tess", "delete", "udn", "--namespace", "own", "small", "--timeout=60s"])
+            .unwrap();
+    });
+    assert_eq!(lost, 0);
+    wait_apart(sandbox, &["own/q1", "own/q2", "other/a"]);
+}
