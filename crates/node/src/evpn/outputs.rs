@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use causeway_host::{
-    Actual, Applied, BridgePorts, Flows, Frr, KernelOutput, Mark, Op, Output, Problem, bring, diff,
+    Actual, Applied, BridgePorts, Error, Flows, Frr, KernelOutput, Mark, Op, Output, Problem, bring, diff,
 };
 use causeway_types::host::{HostPlan, Key};
 
@@ -106,11 +106,11 @@ impl Outputs {
     }
 
     /// What would change, without any change.
-    pub(super) fn compare(&mut self, plan: &HostPlan) -> Vec<Result<Vec<Op>, Problem>> {
+    pub(super) fn compare(&mut self, plan: &HostPlan) -> Vec<Result<Vec<Op>, Error>> {
         let mut found = vec![compare(&mut self.ports, plan)];
         found.push(match KernelOutput::open(Mark::EVPN) {
             Ok(mut kernel) => compare(&mut kernel, plan),
-            Err(error) => Err(Problem { key: None, owner: None, error }),
+            Err(error) => Err(error),
         });
         for bridge in self.all_bridges(plan) {
             found.push(compare(self.flows_of(&bridge), plan));
@@ -165,16 +165,15 @@ fn planned_bridges(plan: &HostPlan) -> BTreeSet<String> {
     plan.items().keys().filter_map(bridge).collect()
 }
 
-fn compare(output: &mut dyn Output, plan: &HostPlan) -> Result<Vec<Op>, Problem> {
-    let failed = |error| Problem { key: None, owner: None, error };
+fn compare(output: &mut dyn Output, plan: &HostPlan) -> Result<Vec<Op>, Error> {
     let items: Vec<_> = plan.items().values().filter(|planned| output.takes(&planned.item.key())).collect();
     output.prepare(&items.iter().map(|planned| &planned.item).collect::<Vec<_>>());
     let mut wanted = BTreeMap::new();
     for planned in items {
-        let item = output.normal(&planned.item).map_err(failed)?;
+        let item = output.normal(&planned.item)?;
         let owner = planned.owner.clone();
         wanted.insert(item.key(), causeway_types::host::Planned { owner, item });
     }
-    let actual: Actual = output.read(&wanted).map_err(failed)?;
+    let actual: Actual = output.read(&wanted)?;
     Ok(diff(plan, &wanted, &actual).ops)
 }
