@@ -18,8 +18,12 @@ const START: &str = r#"cd "$0" && mount --rbind / host && mount --rbind /dev dev
 pub(crate) fn boot(test: &str) {
     let cell = fs::canonicalize(program("linux.uml")).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
-    let mut command = Command::new("unshare");
+    // Whoever ends this test ends the kernel with it.
+    let mut command = Command::new("setpriv");
     command.args([
+        "--pdeathsig",
+        "KILL",
+        "unshare",
         "--mount",
         "--pid",
         "--fork",
@@ -32,7 +36,7 @@ pub(crate) fn boot(test: &str) {
     ]);
     command.arg(cell.parent().unwrap()).args(arguments(test)).env("HOME", "/tmp").env("TMPDIR", "/tmp");
     command.stdin(Stdio::null()).stdout(log.reopen().unwrap()).stderr(log.reopen().unwrap());
-    let mut kernel = command.spawn().expect("unshare is there");
+    let mut kernel = command.spawn().expect("setpriv is there");
     let begin = Instant::now();
     while kernel.try_wait().unwrap().is_none() {
         if begin.elapsed() > PATIENCE {
