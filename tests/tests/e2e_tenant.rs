@@ -347,7 +347,6 @@ fn annotations_of_pods(mallory: &Mallory) {
     mallory.may_not_create("a binding with the victim's addresses", &binding, FORBIDDEN);
     by_somebody_elses_hand(mallory, &forged);
     wishes(mallory);
-    a_wish_is_no_right(mallory);
 }
 
 /// Networks and addresses that a pod may ask for, and does not get.
@@ -360,6 +359,7 @@ fn wishes(mallory: &Mallory) {
     let networks = |namespace: &str, name: &str, networks: &str| {
         pod(namespace, name, "n1", &json!({"k8s.v1.cni.cncf.io/networks": networks}))
     };
+    let elsewhere = json!({"k8s.ovn.org/requested-primary-udn": "victim2/lan"});
     let on_default = json!({DEFAULT_NETWORK: r#"[{"name":"default","ips":["10.244.0.77/24"]}]"#});
     mallory.pods_are_told(&[
         (
@@ -374,6 +374,7 @@ fn wishes(mallory: &Mallory) {
             networks("mallory-plain", "nowhere", "victim/none"),
             "networks of namespace victim are for its own pods",
         ),
+        (pod("mallory", "elsewhere", "n2", &elsewhere), "which is no primary network of namespace mallory"),
         (asks("gateway", json!({"ips": ["10.72.0.1/16", "fd72::1/64"]})), "10.72.0.1"),
         (asks("management", json!({"ips": ["10.72.0.2/16", "fd72::2/64"]})), "10.72.0.2"),
         (asks("taken", json!({"ips": [format!("{}/16", neighbour.v4), "fd72::dead/64"]})), &neighbour.v4),
@@ -397,19 +398,6 @@ fn by_somebody_elses_hand(mallory: &Mallory, forged: &Value) {
         mallory.wait_said(&replica_set["metadata"], "only the cluster manager of Causeway writes")
     );
     mallory.tries(&["delete", "replicaset", "-n", "mallory", "forged"], "").unwrap();
-}
-
-/// A wish for another primary network brings no other.
-fn a_wish_is_no_right(mallory: &Mallory) {
-    let wish = json!({"k8s.ovn.org/requested-primary-udn": "victim2/lan"});
-    mallory.creates(&pod("mallory", "wishful", "n2", &wish)).unwrap();
-    let pod = mallory.0.pod("mallory/wishful");
-    pod.wait_ready().unwrap();
-    let given = pod.object().unwrap()["metadata"]["annotations"][POD_NETWORKS].as_str().unwrap().to_owned();
-    println!("mallory/wishful: {given}");
-    let given: serde_json::Map<String, Value> = serde_json::from_str(&given).unwrap();
-    assert_eq!(given.keys().collect::<Vec<_>>(), ["default", "mallory/own"]);
-    mallory.tries(&["delete", "pod", "-n", "mallory", "wishful"], "").unwrap();
 }
 
 fn nad(name: &str, config: &Value, meta: Value) -> Value {

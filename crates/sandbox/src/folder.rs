@@ -137,6 +137,12 @@ pub(crate) fn all() -> PathBuf {
     env::var_os("XDG_STATE_HOME").map_or_else(home, PathBuf::from).join("causeway/sandbox")
 }
 
+/// Whoever holds it is the only one who gives a sandbox of this user what no other one may have. It is beside the folder of all
+/// sandboxes, where everything is a sandbox.
+pub(crate) fn lock_all() -> Result<File> {
+    Folder { root: all().parent().map_or_else(all, Path::to_path_buf) }.lock("sandbox.lock")
+}
+
 /// The names of all sandboxes of this user.
 pub(crate) fn names() -> Vec<String> {
     let entries = fs::read_dir(all()).into_iter().flatten().flatten();

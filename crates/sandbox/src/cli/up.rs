@@ -119,6 +119,8 @@ pub(crate) fn bring_up(folder: &Folder, name: &str, request: &Request, own: &Pat
 
 fn make(folder: &Folder, name: &str, request: &Request) -> Result<Wanted> {
     let families = request.families.clone().unwrap_or_else(|| vec![Family::Ipv4, Family::Ipv6]);
+    // Until it is written, nobody else sees which port is taken.
+    let _one_at_a_time = crate::folder::lock_all()?;
     let mut wanted = Wanted::new(name, request.nodes.unwrap_or(3), families, free_port()?)?;
     wanted.owner = request.owner.clone();
     wanted.datapath = request.datapath.unwrap_or_default();
