@@ -173,11 +173,9 @@ impl Written {
                         selector => self.namespace_matches(selector, other),
                     }
                 };
-                let is_port = |asked: &Value| {
-                    if let Some(name) = asked["destinationNamedPort"].as_str() {
-                        return packet.to.calls(packet, name);
-                    }
-                    asked[packet.protocol]["destinationPort"]["number"] == packet.port
+                let is_port = |asked: &Value| match asked["destinationNamedPort"].as_str() {
+                    Some(name) => packet.to.calls(packet, name),
+                    None => asked[packet.protocol]["destinationPort"]["number"] == packet.port,
                 };
                 let ports = rule["protocols"].as_array();
                 if rule[peers].as_array().unwrap().iter().any(is_peer)

@@ -393,11 +393,7 @@ impl Zone {
         if (opaque > 0) != (self.connects.opaque > 0) {
             return Changes::everything();
         }
-        let ids = |entry: Option<&Entry>| -> BTreeSet<NetworkId> {
-            let unreadable = entry.and_then(|entry| entry.last_known.clone()).unwrap_or_default();
-            entry.into_iter().flat_map(Entry::ids).chain(unreadable).collect()
-        };
-        let (before, after) = (ids(old.as_ref()), ids(new));
+        let (before, after) = (known_ids(old.as_ref()), known_ids(new));
         match moved(old.as_ref(), new) {
             Some(places) => {
                 for (info, id) in places.into_iter().filter_map(|id| Some((new?.info()?, id))) {
@@ -558,6 +554,12 @@ fn overlapping<'a>(networks: impl Iterator<Item = &'a Active>) -> BTreeSet<Netwo
         around.push((subnet, name));
     }
     found
+}
+
+/// The networks of a connection, as far as it could ever be read.
+fn known_ids(entry: Option<&Entry>) -> BTreeSet<NetworkId> {
+    let unreadable = entry.and_then(|entry| entry.last_known.clone()).unwrap_or_default();
+    entry.into_iter().flat_map(Entry::ids).chain(unreadable).collect()
 }
 
 /// The places that differ, if that is all that does and both have somebody to reach, or neither has.

@@ -320,25 +320,27 @@ impl Zones<'_> {
         let findings: Vec<Finding> =
             [verdict.accepted].into_iter().chain(ready).chain(progress.findings).collect();
         let conditions = merge(&kept, &findings, state.object.generation, &now);
-        let failing = |condition: &Condition| {
-            let zone = condition.type_ == ACCEPTED || condition.type_.starts_with(READY_IN_ZONE_PREFIX);
-            zone && condition.status == "False"
-        };
         let status = match conditions.iter().any(failing) {
-            true => Some(StatusType::Failure),
-            false if complete => Some(StatusType::Success),
+            true => StatusType::Failure,
+            false if complete => StatusType::Success,
             // Before reports are listed nothing is known against what was said.
-            false if unknown && base.status == Some(StatusType::Success) => base.status,
-            false => Some(StatusType::Progressing),
+            false if unknown && base.status == Some(StatusType::Success) => StatusType::Success,
+            false => StatusType::Progressing,
         };
         ClusterNetworkConnectStatus {
-            status,
+            status: Some(status),
             conditions,
             observed_generation: state.object.generation,
             networks: verdict.networks,
             connected_networks: verdict.connected,
         }
     }
+}
+
+/// Whether a condition alone makes a connection fail.
+fn failing(condition: &Condition) -> bool {
+    let counts = condition.type_ == ACCEPTED || condition.type_.starts_with(READY_IN_ZONE_PREFIX);
+    counts && condition.status == "False"
 }
 
 pub(super) fn is_ours(kind: &str) -> bool {

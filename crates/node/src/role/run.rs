@@ -169,6 +169,25 @@ struct Task {
     pulse: Pulse,
 }
 
+/// A zone of which nothing is known yet, and what writes down what comes in.
+fn begin(flags: &NodeFlags) -> io::Result<(Knowledge, Recording)> {
+    let config = ZoneConfig {
+        pod_subnets: flags.cluster.cluster_subnets.clone(),
+        render: flags.rendering(),
+        connects: flags.enable_network_connect,
+        ipsec: flags.enable_ipsec,
+        default_services: flags.udn_allowed_default_services.clone(),
+        all_services: flags.isolation.all_services(),
+        stateless_policies: flags.isolation.enable_stateless_netpol,
+        icmp_through_policies: flags.isolation.allow_icmp_network_policy,
+        linger_ms: LINGER_MS,
+        ..ZoneConfig::new(flags.node_name.clone(), flags.cluster.config())
+    };
+    let header = Header::new(causeway_plan::replay::ROLE, &config);
+    let recording = Recording::begin(flags.record.as_deref(), &header).map_err(io::Error::other)?;
+    Ok((Knowledge::new(config), recording))
+}
+
 /// Who has woken the task.
 enum Woken {
     Event,
@@ -186,27 +205,12 @@ impl Task {
         health: Health,
         registry: &mut Registry,
     ) -> io::Result<Task> {
-        let cluster = flags.cluster.config();
-        let masquerade = cluster.masquerade_subnets.clone();
+        let (state, recording) = begin(flags)?;
         let remotes = vec![flags.vswitch.clone()];
         let switch = OvsConfig { remotes, tls: tls.clone(), bridge: INTEGRATION_BRIDGE.into() };
         let (ovs, events) = (Ovs::start(tasks, switch), kernel_events());
-        let config = ZoneConfig {
-            pod_subnets: flags.cluster.cluster_subnets.clone(),
-            render: flags.rendering(),
-            connects: flags.enable_network_connect,
-            ipsec: flags.enable_ipsec,
-            default_services: flags.udn_allowed_default_services.clone(),
-            all_services: flags.isolation.all_services(),
-            stateless_policies: flags.isolation.enable_stateless_netpol,
-            icmp_through_policies: flags.isolation.allow_icmp_network_policy,
-            linger_ms: LINGER_MS,
-            ..ZoneConfig::new(flags.node_name.clone(), cluster)
-        };
-        let header = Header::new(causeway_plan::replay::ROLE, &config);
-        let recording = Recording::begin(flags.record.as_deref(), &header).map_err(io::Error::other)?;
         Ok(Task {
-            state: Knowledge::new(config),
+            state,
             recording,
             northbound: applier(&NORTHBOUND, &flags.northbound, &tls, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
@@ -220,7 +224,7 @@ impl Task {
             writer,
             metrics,
             health,
-            masquerade,
+            masquerade: flags.cluster.config().masquerade_subnets,
             management: None,
             ports: Ports::default(),
             rendered: Rendered::default(),

@@ -67,11 +67,23 @@ fn tunnels(bridge: &Bridge, side: &Side) -> Vec<Item> {
     flows
 }
 
+/// What the host sends to cluster addresses of services.
+fn host_to_service(bridge: &Bridge, side: &Side, to: &str) -> [Item; 3] {
+    let host = side.role(MasqueradeRole::Host);
+    let of = |rest: String| format!("{},{},{rest}", bridge.sent_by_host(), side.ip());
+    let as_host = format!("ct(commit,zone={HOST_ZONE},nat(src={host}),table={TO_SERVICE})");
+    // A pod's packet that was turned round by the host keeps its source.
+    let bounced = of(format!("{},{to}", side.source(side.masquerade)));
+    [
+        bridge.flow(ARRIVED, 551, of(format!("{},{to}", side.source(host))), as_host.clone()),
+        bridge.flow(ARRIVED, 550, bounced, format!("resubmit(,{TO_SERVICE})")),
+        bridge.flow(ARRIVED, 500, of(to.to_owned()), as_host),
+    ]
+}
+
 fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
     let (ip, masked) = (side.ip(), side.masquerade);
-    let host = side.role(MasqueradeRole::Host);
     let of = |rest: String| format!("{},{ip},{rest}", bridge.sent_by_host());
-    let as_host = format!("ct(commit,zone={HOST_ZONE},nat(src={host}),table={TO_SERVICE})");
     let mut flows = vec![
         bridge.flow(
             ARRIVED,
@@ -97,14 +109,7 @@ fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
             ),
         ),
     ];
-    for service in &side.services {
-        let to = side.to(service);
-        flows.push(bridge.flow(ARRIVED, 551, of(format!("{},{to}", side.source(host))), as_host.clone()));
-        // A pod's packet that was turned round by the host keeps its source.
-        let bounced = of(format!("{},{to}", side.source(masked)));
-        flows.push(bridge.flow(ARRIVED, 550, bounced, format!("resubmit(,{TO_SERVICE})")));
-        flows.push(bridge.flow(ARRIVED, 500, of(to), as_host.clone()));
-    }
+    flows.extend(side.services.iter().flat_map(|service| host_to_service(bridge, side, &side.to(service))));
     // Through the same table of connections as the networks, so that equal ports are told apart.
     // A node with several addresses answers with the one that it was asked at.
     flows.extend(side.own.iter().map(|own| {
