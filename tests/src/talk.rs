@@ -38,10 +38,20 @@ pub fn namespace_of_host(sandbox: &Sandbox, host: &str) -> PathBuf {
     with_process(&sandbox.exec(host, &["readlink", "/proc/self/ns/net"]).unwrap())
 }
 
+/// By the oldest process in it: it lives as long as the pod, and a younger one may be gone at the next moment, whatever its number.
 fn with_process(wanted: &str) -> PathBuf {
-    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path().join("ns/net")));
-    let is_it = |path: &PathBuf| fs::read_link(path).is_ok_and(|link| link.to_str() == Some(wanted.trim()));
-    all.into_iter().find(is_it).unwrap_or_else(|| panic!("no process in {wanted}"))
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+    let is_it = |path: &PathBuf| {
+        fs::read_link(path.join("ns/net")).is_ok_and(|link| link.to_str() == Some(wanted.trim()))
+    };
+    let oldest = all.filter(is_it).filter_map(|path| Some((started(&path)?, path))).min();
+    oldest.unwrap_or_else(|| panic!("no process in {wanted}")).1.join("ns/net")
+}
+
+/// When a process was started, in ticks since the machine was: the twentieth word behind its name, which may have any characters.
+fn started(process: &Path) -> Option<u64> {
+    let said = fs::read_to_string(process.join("stat")).ok()?;
+    said.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// Listens in a namespace, and hands connections on for as long as the program runs.
