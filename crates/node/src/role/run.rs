@@ -299,7 +299,7 @@ impl Task {
     fn changed(&mut self, changes: &Changes) -> Dirty {
         self.stirred |= !changes.is_empty();
         self.roads_stirred |= changes.iter().any(Change::concerns_connections);
-        self.endings.narrowed(changes);
+        self.endings.narrowed(&self.state.zone, changes);
         self.carried_out.changed(changes);
         if self.state.is_ready() {
             self.wiring.publish(&self.state.zone, changes);
@@ -333,7 +333,7 @@ impl Task {
             self.listed = Instant::now();
             self.wiring.publish(&self.state.zone, &Changes::everything());
             self.wiring.set_listed();
-            self.endings.narrowed(&Changes::everything());
+            self.endings.narrowed(&self.state.zone, &Changes::everything());
             self.carried_out.changed(&Changes::everything());
             return Dirty::everything();
         }
