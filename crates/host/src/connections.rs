@@ -72,16 +72,16 @@ impl Connections {
         Ok(())
     }
 
-    /// Forgets all connections that were led as these were, in every zone: whoever goes on begins anew.
+    /// Forgets all connections of the same zones that were led as these were: whoever goes on begins anew.
     ///
     /// # Errors
     /// If the switch does not answer.
     pub fn forget(&self, connections: &[Tracked]) -> Result<()> {
-        let ways: BTreeSet<(SocketAddr, SocketAddr)> =
-            connections.iter().map(|one| (one.asked, one.to)).collect();
-        for (asked, to) in ways {
-            let (asked, to) = (half(asked, "dst"), half(to, "src"));
-            let words = ["--timeout=30", "-t", &self.control()?, "dpctl/flush-conntrack", &asked, &to];
+        let ways: BTreeSet<(u16, SocketAddr, SocketAddr)> =
+            connections.iter().map(|one| (one.zone, one.asked, one.to)).collect();
+        for (zone, asked, to) in ways {
+            let (zone, asked, to) = (format!("zone={zone}"), half(asked, "dst"), half(to, "src"));
+            let words = ["--timeout=30", "-t", &self.control()?, "dpctl/flush-conntrack", &zone, &asked, &to];
             run(&self.appctl, &words, "")?;
         }
         Ok(())

@@ -77,9 +77,9 @@ impl Kind<Zone> for Services {
     fn plan(&self, zone: &Zone, key: &ServiceKey) -> Plan {
         let Some(service) = zone.service(&key.service()) else { return Plan::Absent };
         match scope_of(zone, key) {
-            Ok(scope) => Served::new(zone, &scope, &key.service(), service)
-                .rows()
-                .map_or_else(Plan::Hold, plan_of),
+            Ok(scope) => {
+                Served::new(zone, &scope, &key.service(), service).rows().map_or_else(Plan::Hold, plan_of)
+            }
             Err(plan) => plan,
         }
     }

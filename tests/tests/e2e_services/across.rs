@@ -201,11 +201,13 @@ fn udp_leaves_with_its_pod(sandbox: &Sandbox, address: IpAddr) {
         let _over = Over(&over);
         scope.spawn(|| ask_udp_without_a_pause(&client, PORT, server, "hostname", hear));
         let first = sandbox.wait_for("an answer by UDP", || Ok(now())).unwrap();
-        (0..TRIES).fold((first, Vec::new()), |(first, mut took), _| {
-            let (next, time) = leave(sandbox, &first, now);
-            took.push(time);
-            (next, took)
-        }).1
+        (0..TRIES)
+            .fold((first, Vec::new()), |(first, mut took), _| {
+                let (next, time) = leave(sandbox, &first, now);
+                took.push(time);
+                (next, took)
+            })
+            .1
     });
     println!("a client of UDP at {address} left after {took:.1?}");
     assert!(took.iter().all(|took| *took < LEAVES), "{took:?}");

@@ -302,7 +302,10 @@ impl Endings {
             return;
         }
         let (over, moved) = (ends.block.len(), ends.forget.len());
-        info!(over, moved, "ending connections that are not allowed any more, or lead to a target that has gone");
+        info!(
+            over,
+            moved, "ending connections that are not allowed any more, or lead to a target that has gone"
+        );
         self.counts.ended.inc_by(over as u64);
         self.counts.moved.inc_by(moved as u64);
         // There is room: the task has answered, and has nothing else to do.

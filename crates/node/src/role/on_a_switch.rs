@@ -12,8 +12,8 @@ use causeway_plan::host::INTEGRATION_BRIDGE;
 use causeway_record::{Node, ObjectKey, Protocol, ServicePort};
 use causeway_runtime::{Health, Tasks};
 use causeway_testing::{Switch, program};
-use causeway_types::host::{Flow, HostPlan, Item, Owner};
 use causeway_types::NodeId;
+use causeway_types::host::{Flow, HostPlan, Item, Owner};
 use causeway_zone::{BridgePorts, Zone, ZoneConfig};
 use clap::Parser;
 use nix::sched::{CloneFlags, unshare};
@@ -407,8 +407,7 @@ fn clients_of_a_service_that_is_gone_begin_anew() {
 }
 
 fn service(key: ObjectKey) -> causeway_record::Service {
-    let port =
-        ServicePort { name: String::new().into(), protocol: Protocol::Udp, port: 81, node_port: None };
+    let port = ServicePort { name: String::new().into(), protocol: Protocol::Udp, port: 81, node_port: None };
     causeway_record::Service {
         key,
         created: 0,
