@@ -47,7 +47,8 @@ const UNENDED: &str = "it did not end";
 fn outcomes(said: &str) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> = Vec::new();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let failed = |name: String| Outcome { name, state: "failed".into(), seconds: 0.0, message: UNENDED.into() };
+    let failed =
+        |name: String| Outcome { name, state: "failed".into(), seconds: 0.0, message: UNENDED.into() };
     let mut started: Option<&str> = None;
     for line in said.lines() {
         if let Some((_, number)) = line.split_once("starting test case #") {

@@ -181,13 +181,21 @@ fn source(bridge: &Bridge, default: Option<&Active>, family: Family, all: &[Tran
             network.legs.iter().flat_map(|leg| &leg.subnets).any(|net| net.contains_address(**to))
         };
         let targets: Vec<String> = targets.iter().filter(inside).map(ToString::to_string).collect();
-        let own = network.legs.iter().find(|leg| leg.family == family).map(|leg| leg.management.addr());
-        if let Some(own) = own.filter(|_| !targets.is_empty()) {
-            let targets = targets.join(", ");
+        let legs = network.legs.iter().filter(|leg| leg.family == family && !targets.is_empty());
+        let targets = targets.join(", ");
+        for (who, own) in legs.flat_map(|leg| inner_sources(leg.management.addr(), bridge.side(family))) {
             rules.push(format!(
-                "oifname \"{device}\" {word} daddr {{ {targets} }} ct status dnat snat {word} to {own}"
+                "oifname \"{device}\" {word} daddr {{ {targets} }} ct status dnat fib saddr type {who}local snat {word} to {own}"
             ));
         }
     }
     rules
+}
+
+/// With which source somebody comes to a pod of the default network: the node's own processes with the address that policies always let
+/// in, and nobody else, whoever he is and by whatever device he came. Others have the address by which nodes know each other, as if
+/// they had asked from another node; its answers come by the management port, too.
+fn inner_sources(management: IpAddr, side: Option<&Side>) -> Vec<(&'static str, IpAddr)> {
+    let node = side.and_then(|side| side.own.first()).copied();
+    [("", management)].into_iter().chain(node.map(|node| ("!= ", node))).collect()
 }
