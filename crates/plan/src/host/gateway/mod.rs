@@ -60,6 +60,7 @@ pub(super) static EXPOSED: HostRoom = HostRoom {
             exposed::owners([service.clone()])
         }
         Change::Network(name) => Touched::all_if(name.is_default() || exposed::is_exposed(zone, name)),
+        Change::Grants(name) | Change::Member { network: name, .. } => exposed::in_reach(zone, name),
         _ => Touched::Nobody,
     },
 };
