@@ -6,7 +6,7 @@ mod support;
 use causeway_plan::running;
 use causeway_record::{HostPort, Logging, Namespace, Pod, Protocol, ServicePort};
 use causeway_types::Tracked;
-use causeway_zone::{Change, Changes, Zone};
+use causeway_zone::{Changes, Zone};
 use serde_json::json;
 use support::*;
 
@@ -86,17 +86,51 @@ fn services_are_looked_at_behind_them() {
     assert!(is_over(&zone, "x/a", tracked("10.244.0.10:4000", "10.96.0.7:53", "10.244.0.12:53")));
 }
 
-/// Who comes or goes concerns nobody else's connections: only whoever is relabelled does.
+/// POL-055: whoever goes leaves his address to somebody else, so what was allowed for his sake is over; and whoever comes is a reason to
+/// look where an administrator may forbid something to him. Others who come and go are none.
 #[test]
-fn pods_that_come_and_go_are_no_reason_to_look() {
+fn an_address_that_is_handed_on_brings_no_connections() {
     let mut zone = plain_zone();
-    let all = json!({"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]});
-    zone.apply_policy(&policy("x/p", all));
+    let from_far = json!({"podSelector": {"matchLabels": {"pod": "b"}},
+        "ingress": [{"from": [{"podSelector": {"matchLabels": {"pod": "far"}}}]}]});
+    zone.apply_policy(&policy("x/p", from_far));
     let far = Pod { node: Some(node_name("n2")), ..on_default("far", 12) };
-    assert_eq!(networks(&zone.apply_pod(&far)), Vec::<Option<&str>>::new());
-    let changes = zone.apply_pod(&labelled(far.clone(), "other"));
-    assert!(changes.iter().any(|change| matches!(change, Change::Narrowed(_))), "{changes:?}");
-    assert_eq!(networks(&zone.delete_pod(&far.key)), Vec::<Option<&str>>::new());
+    let other = Pod { node: Some(node_name("n2")), ..on_default("other", 12) };
+    let nobody_looks = Vec::<Option<&str>>::new();
+    let looked_at = [Some("default")];
+    let running = direct("10.244.0.12:4000", "10.244.0.11:80");
+
+    assert_eq!(networks(&zone.apply_pod(&far)), nobody_looks);
+    assert!(!is_over(&zone, "x/b", running));
+    assert_eq!(networks(&zone.delete_pod(&far.key)), looked_at, "it is gone");
+    assert!(is_over(&zone, "x/b", running), "nobody has the address");
+    assert_eq!(networks(&zone.apply_pod(&other)), nobody_looks);
+    assert!(is_over(&zone, "x/b", running), "somebody else has it");
+    assert_eq!(networks(&zone.delete_pod(&other.key)), nobody_looks, "nothing was allowed for its sake");
+
+    zone.apply_pod(&far);
+    let finished = Pod { finished: true, ..far.clone() };
+    assert_eq!(networks(&zone.apply_pod(&finished)), looked_at, "it has ended, and its address is free");
+    zone.apply_pod(&far);
+    let elsewhere = Pod { node: Some(node_name("n2")), ..labelled(on_default("far", 13), "far") };
+    assert_eq!(networks(&zone.apply_pod(&elsewhere)), looked_at, "it has another address");
+    assert_eq!(networks(&zone.apply_pod(&elsewhere)), nobody_looks);
+    let changes = zone.apply_pod(&labelled(elsewhere.clone(), "other"));
+    assert_eq!(networks(&changes), looked_at, "it has another label");
+
+    let no_other = json!({"tier": "Admin", "priority": 7,
+        "subject": {"namespaces": {"matchLabels": {"name": "x"}}},
+        "ingress": [{"action": "Deny", "from": [
+            {"pods": {"namespaceSelector": {}, "podSelector": {"matchLabels": {"pod": "other"}}}}]}]});
+    zone.apply_cluster_policy(&cluster_policy("no-other", no_other));
+    assert_eq!(networks(&zone.apply_pod(&other)), looked_at, "an administrator means it");
+    assert_eq!(networks(&zone.apply_pod(&on_default("c", 14))), nobody_looks);
+}
+
+/// Of a network, or of all of them.
+#[test]
+fn ports_of_those_whose_connections_are_looked_at() {
+    let zone = plain_zone();
     let ports = |on: Option<&str>| -> Vec<String> {
         let on = on.map(|name| [name.parse().unwrap()].into());
         running::ports(&zone, on.as_ref()).into_keys().filter(|name| name.starts_with("x_")).collect()

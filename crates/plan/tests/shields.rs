@@ -1,10 +1,11 @@
 //! The shield around tunnels, with real packets: the planned table in the kernel of a throw-away node, and beside it somebody on
 //! the underlay, who is a recorded node or nobody, and somebody behind the node, as a pod is. The switch of userspace takes
-//! Geneve before nftables sees it, so a whole cluster of ours cannot show this.
+//! Geneve before nftables sees it, so a whole cluster of ours cannot show this. The same for the table of host ports.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::net::UdpSocket;
@@ -15,10 +16,12 @@ use std::time::Duration;
 
 use causeway_host::{Nft, bring, in_namespace, new_namespace};
 use causeway_plan::host::host;
+use causeway_record::{HostPort, Pod, Protocol};
 use causeway_testing::program;
 use causeway_types::host::{HostPlan, Key, NftFamily, Owner};
+use causeway_zone::{BridgePorts, Processes};
 use nix::sched::{CloneFlags, unshare};
-use support::{Ip, annotate, node, settled, two_nodes};
+use support::{Ip, annotate, cluster, node, plain, settled, two_nodes};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Cables deliver at once; a busy kernel may take a moment.
@@ -210,4 +213,54 @@ fn geneve_is_heard_of_recorded_nodes_and_never_passed_on() {
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{refused}");
         send(from, to, OTHER, "own").unwrap();
     }
+}
+
+/// Who comes to a pod of the default network by a port of its node: a process of the node has the address that policies let in for the
+/// node's sake, a pod of another network and a client by another card have the one that nodes know each other by.
+#[test]
+fn host_ports_tell_the_node_from_its_guests() {
+    unshare(CloneFlags::CLONE_NEWNET).expect("tests of the kernel need root");
+    run("ip link set lo up");
+    let node = ["172.18.0.2", "fc00:f853:ccd:e793::2"];
+    let inner = ["10.244.0.2", "fd00:10:244::2"];
+    let guest = ["169.254.0.11", "fd69::b"];
+    let guests =
+        Beside::new("breth0", node, &[&guest[..], &["172.18.0.9", "fc00:f853:ccd:e793::9"]].concat());
+    let pod = Beside::new("ovn-k8s-mp0", inner, &["10.244.0.3", "fd00:10:244::3"]);
+    let other = Beside::new("eth9", ["10.0.0.1", "fd10::1"], &BEHIND);
+    for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{setting}"), "1").unwrap();
+    }
+    guest.iter().for_each(|guest| run(&format!("ip route add {guest} dev breth0")));
+    open_port();
+    let server = pod.listens(53);
+    for (family, to) in node.into_iter().enumerate() {
+        send(to, to, 8080, "node").unwrap();
+        guests.sends(guest[family], to, 8080, "guest");
+        other.sends(BEHIND[family], to, 8080, "other card");
+        let mut sources = BTreeMap::new();
+        let mut buffer = [0; 100];
+        while sources.len() < 3 {
+            let (length, from) = server.recv_from(&mut buffer).unwrap();
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            sources.insert(text, from.ip().to_canonical().to_string());
+        }
+        let wanted = [("guest", to), ("node", inner[family]), ("other card", to)];
+        let wanted = wanted.map(|(who, source)| (who.to_owned(), source.to_owned()));
+        assert_eq!(sources, BTreeMap::from(wanted));
+    }
+}
+
+/// The planned table of host ports, with port 8080 for port 53 of a pod.
+fn open_port() {
+    let mut zone = cluster(Ip::Dual, Some("shared"));
+    zone.set_bridge(Some(BridgePorts { bridge: "breth0".into(), patch: Some(3), uplink: Some(1) }));
+    zone.set_processes(Processes::default());
+    let port = HostPort { address: None, protocol: Protocol::Udp, port: 8080, target: 53 };
+    zone.apply_pod(&Pod { host_ports: Ok(vec![port]), ..plain(Ip::Dual) });
+    let key = Key::Table { family: NftFamily::Inet, name: "causeway-host-ports".into() };
+    let mut plan = HostPlan::default();
+    plan.add(&Owner::node("host-ports"), host(&zone).get(&key).unwrap().clone());
+    let applied = bring(&mut Nft::new(program("nft"), Nft::NODE), &plan);
+    assert!(applied.problems.is_empty(), "{:?}", applied.problems);
 }

@@ -341,6 +341,12 @@ impl Zone {
         self.away.contains(node) && *node != self.config.node
     }
 
+    /// All addresses of other nodes, by which pods of this one might try to reach what runs there.
+    pub fn addresses_of_others(&self) -> BTreeSet<IpAddr> {
+        let own = self.others().flat_map(|node| node.addresses.iter().copied());
+        own.chain(self.tunnel_addresses()).collect()
+    }
+
     /// The tunnel addresses of all other nodes.
     pub fn tunnel_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let others = self.others().filter(|node| !self.is_crowded_out(&node.name));

@@ -50,7 +50,7 @@ impl Zone {
             (false, true) => (Direction::Ingress, from),
             _ => return false,
         };
-        if direction == Direction::Ingress && is_always_let_in(net, peer) {
+        if direction == Direction::Ingress && self.is_always_let_in(net, peer) {
             return false;
         }
         let (network, protocol, port) = (net.name(), Protocol::Udp, running.to.port());
@@ -58,6 +58,15 @@ impl Zone {
         // Who comes by a service looks, to its endpoint, like anybody else: only where he began it can that be told.
         let guarded = direction == Direction::Egress && running.is_direct() && self.is_guarded(network, to);
         guarded || !self.policies_allow(&meeting)
+    }
+
+    /// The pod's own node, where it has a leg in the network, and a pod that reaches itself by way of a service.
+    fn is_always_let_in(&self, net: &Active, peer: IpAddr) -> bool {
+        let has_leg = net.is_default() || self.gateway().is_ok_and(|it| it.is_some_and(|it| it.local));
+        net.legs.iter().any(|leg| {
+            let itself = masquerade_address(&leg.masquerade, MasqueradeRole::Hairpin);
+            (has_leg && leg.management.addr() == peer) || itself == Ok(peer)
+        })
     }
 
     /// Whether a connection for services alone keeps pods of a network from going to an address directly.
@@ -74,12 +83,4 @@ impl Zone {
 
 fn has(subnets: impl IntoIterator<Item = Cidr>, address: IpAddr) -> bool {
     subnets.into_iter().any(|subnet| subnet.contains_address(address))
-}
-
-/// The pod's own node, and a pod that reaches itself by way of a service.
-fn is_always_let_in(net: &Active, peer: IpAddr) -> bool {
-    net.legs.iter().any(|leg| {
-        let itself = masquerade_address(&leg.masquerade, MasqueradeRole::Hairpin);
-        leg.management.addr() == peer || itself == Ok(peer)
-    })
 }

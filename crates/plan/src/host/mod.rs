@@ -48,6 +48,7 @@ pub static HOST: &[&HostRoom] = &[
     &gateway::GATEWAY,
     &gateway::EXPOSED,
     &gateway::HOST_PORTS,
+    &gateway::DATABASES,
 ];
 
 /// What shall be on the node of a zone, all of it at once.

@@ -9,12 +9,13 @@ pub mod server;
 use std::net::IpAddr;
 
 use causeway_api::annotations::{Annotation as _, ChassisRecord};
+use causeway_api::crd::policy::ClusterNetworkPolicy;
 use causeway_api::intent::ClusterConfig;
 use causeway_ovn::{Plan, Planned, Planner};
 use causeway_plan::Dirty;
 use causeway_record::{
-    Connect, EndpointSlice, Nad, Namespace, NetworkPolicy, Node, ObjectKey, Pod, Protocol, Service,
-    ServicePort, Watched,
+    ClusterPolicy, Connect, EndpointSlice, Nad, Namespace, NetworkPolicy, Node, ObjectKey, OfKind, Pod,
+    Protocol, Service, ServicePort, Watched,
 };
 use causeway_types::{Cidr, ConnectName, ConnectSubnet, NodeId, NodeName};
 use causeway_zone::{Changes, Render, Zone, ZoneConfig};
@@ -416,6 +417,16 @@ pub fn policy(policy: &str, spec: Value) -> NetworkPolicy {
     let (namespace, name) = policy.split_once('/').unwrap();
     let object = json!({"metadata": {"name": name, "namespace": namespace}, "spec": spec});
     NetworkPolicy::trim(serde_json::from_value(object).unwrap(), key(namespace, name))
+}
+
+/// A ClusterNetworkPolicy that can be carried out.
+pub fn cluster_policy(name: &str, spec: Value) -> ClusterPolicy {
+    let object = json!({"metadata": {"name": name}, "spec": spec, "apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy"});
+    let object = serde_json::from_value(object).unwrap();
+    let id = OfKind::<ClusterNetworkPolicy>::key(&object).unwrap();
+    let read = OfKind::<ClusterNetworkPolicy>::trim(object, id).policy;
+    assert!(read.meant.is_ok(), "{:?}", read.meant);
+    read
 }
 
 /// A service with port 80/TCP at these addresses.
