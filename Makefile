@@ -35,7 +35,7 @@ e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (an
 	$(call step,set-up) scripts/setup e2e judges
 	$(call step,programs) cargo test $(quiet) --workspace --no-run
 	$(call step,connections as large as they can be) CAUSEWAY_LARGE=1 cargo test $(quiet) --workspace --test capacity_northd
-	$(call step,end to end) cargo xtask clusters --lanes 1 e2e_ slow_
+	$(call step,end to end) CAUSEWAY_LARGE=1 cargo xtask clusters --lanes 1 e2e_ slow_
 
 conformance: programs ## tests that others wrote against a sandbox; JUDGE=e2e, netpol, cyclonus, cnp, anp; NETWORK=default, one, three; FOCUS=<some of them>
 	$(call step,set-up) scripts/setup $(if $(filter cyclonus cnp anp,$(JUDGE)),judges,e2e)
