@@ -30,11 +30,11 @@ impl Changes {
 impl Zone {
     /// Whether after these changes somebody may serve no more whom clients of UDP were led to.
     pub fn may_strand(&self, changes: &Changes) -> bool {
+        let speaks = |key: &ObjectKey| self.service(key).is_none_or(|service| service.speaks(Protocol::Udp));
         changes.iter().any(|change| match change {
-            Change::Everything | Change::Namespace(_) | Change::HostPorts(_) => true,
-            Change::Service(key) | Change::Endpoints { service: key, .. } => {
-                self.service(key).is_none_or(|service| service.speaks(Protocol::Udp))
-            }
+            Change::Everything | Change::HostPorts(_) => true,
+            Change::Service(key) | Change::Endpoints { service: key, .. } => speaks(key),
+            Change::Namespace(namespace) => self.services_in(namespace).any(|key| speaks(&key)),
             _ => false,
         })
     }

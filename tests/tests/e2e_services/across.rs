@@ -21,8 +21,10 @@ const LOAD_SECONDS: u64 = 8;
 const PORT: u16 = 41818;
 /// How often the pod that serves a client of UDP leaves the service, at each of its addresses.
 const TRIES: usize = 6;
-/// How long it may take from the label of a pod, by way of Kubernetes' own controller, until a client of UDP has left it.
-const LEAVES: Duration = Duration::from_secs(4);
+/// How long it may take from the label of a pod, by way of Kubernetes' own controller, until a client of UDP has left it: mostly, and on a
+/// machine that has much else to do. Who is left behind stays for ever.
+const LEAVES: Duration = Duration::from_secs(2);
+const LEAVES_AT_LAST: Duration = Duration::from_secs(15);
 
 const SERVICES: [(&str, &str, u16); 5] = [
     ("moving", "selector: {role: back}", 8080),
@@ -210,7 +212,8 @@ fn udp_leaves_with_its_pod(sandbox: &Sandbox, address: IpAddr) {
             .1
     });
     println!("a client of UDP at {address} left after {took:.1?}");
-    assert!(took.iter().all(|took| *took < LEAVES), "{took:?}");
+    let late = took.iter().filter(|took| **took > LEAVES).count();
+    assert!(late <= TRIES / 2 && took.iter().all(|took| *took < LEAVES_AT_LAST), "{took:?}");
 }
 
 /// Ends whoever asks all the time.
