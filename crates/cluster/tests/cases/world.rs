@@ -545,6 +545,11 @@ impl World {
     /// Another manager takes over a second later, and sees the objects in the given order.
     pub(crate) fn restart(&mut self, order: impl Fn(&mut Vec<Value>)) {
         self.second();
+        self.take_over(order);
+    }
+
+    /// Another manager takes over in the middle of something.
+    pub(crate) fn take_over(&mut self, order: impl Fn(&mut Vec<Value>)) {
         self.manager = Manager::new(self.config.clone()).unwrap();
         self.writes.clear();
         self.said.clear();
