@@ -85,7 +85,8 @@ mod tests {
     use super::*;
 
     fn ping(answered: impl IntoIterator<Item = u32>, sent: u32) -> Vec<String> {
-        let answers = answered.into_iter().map(|n| format!("64 bytes from 10.0.0.1: icmp_seq={n} ttl=62 time=1 ms"));
+        let answers =
+            answered.into_iter().map(|n| format!("64 bytes from 10.0.0.1: icmp_seq={n} ttl=62 time=1 ms"));
         let refused = "From 10.0.0.2 icmp_seq=3 Destination Host Unreachable".to_owned();
         let sum = format!("{sent} packets transmitted, 7 received, 0% packet loss, time 1 ms");
         answers.chain([refused, sum]).collect()

@@ -327,7 +327,8 @@ spec:
     let lost = lost_during(sandbox, "trio/a", "trio/b", || {
         sandbox.kubectl(&["delete", "cudn", "one", "--timeout=60s"]).unwrap();
         let left = || {
-            let ports = sandbox.exec("n1", &["ovn-nbctl", "--bare", "--columns=name", "list", "Logical_Router_Port"])?;
+            let ports = sandbox
+                .exec("n1", &["ovn-nbctl", "--bare", "--columns=name", "list", "Logical_Router_Port"])?;
             Ok((!ports.contains("cluster_udn_one")).then_some(()))
         };
         sandbox.wait_for("nothing to be left of the first network", left).unwrap();

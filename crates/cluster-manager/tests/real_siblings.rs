@@ -198,7 +198,10 @@ fn requests(cluster: &Cluster) {
         columns.lines().any(|line| line.starts_with("small") && line.contains(" 4/4 ")).then_some(())
     });
     let heard = cluster.event("full", "small");
-    assert!(heard.contains("full, on some node at least") && heard.contains("\"My network is full\""), "{heard}");
+    assert!(
+        heard.contains("full, on some node at least") && heard.contains("\"My network is full\""),
+        "{heard}"
+    );
 }
 
 /// J026: a network that grows into its sibling, until it takes that back.
@@ -240,7 +243,7 @@ fn labels(cluster: &Cluster) {
 /// J025: a network with pods stays until they are gone, the first one as well as any other.
 fn deletion(cluster: &Cluster) {
     cluster.kubectl(&["delete", "cudn", "a1", "--wait=false"]);
-    says(cluster, "cudn", "", "a1", Some("network in use by the following pods: a/any"));
+    says(cluster, "cudn", "", "a1", Some("network in use by the following pods: [a/any]"));
     let used = cluster.get("cudn", "", "a1")["status"]["conditions"].to_string();
     assert!(!used.contains("a/third"), "only its own pods: {used}");
     cluster.pod("a", "next", "n1");

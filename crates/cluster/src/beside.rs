@@ -48,7 +48,10 @@ mod tests {
     #[test]
     fn who_meets_twice_must_part_twice() {
         let mut beside = Beside::default();
-        assert_eq!([true, true, false, false].map(|meet| beside.change(&"a", &"b", meet)), [true, false, false, true]);
+        assert_eq!(
+            [true, true, false, false].map(|meet| beside.change(&"a", &"b", meet)),
+            [true, false, false, true]
+        );
         assert!(beside.change(&"a", &"c", true));
         assert_eq!((beside.of(&"a").count(), beside.of(&"b").count()), (1, 0));
         assert_eq!(beside.of(&"c").collect::<Vec<_>>(), [&"a"]);

@@ -98,7 +98,8 @@ fn names_of_roads() {
     assert_eq!(routers(&cluster), [router("team")]);
     let others = |zone: &Zone| {
         let planner = northbound(zone);
-        ["s4", "s5"].map(|name| show(&planner, &[&format!("cnc:_cudn.{}:network:cluster_udn_{name}:", set("team"))]))
+        ["s4", "s5"]
+            .map(|name| show(&planner, &[&format!("cnc:_cudn.{}:network:cluster_udn_{name}:", set("team"))]))
     };
     let before = others(&cluster);
     assert!(before.iter().all(|rows| rows.contains("Logical_Router_Port")), "{before:?}");
@@ -181,8 +182,9 @@ fn a_set_grows_by_its_own_rows_alone() {
     let changes = zone.apply_nad(&sibling("ns1", "s5", 5));
     assert!(!changes.iter().any(|change| matches!(change, Change::Connect(_))), "{changes:?}");
     let slices = Dirty::after(&zone, &changes).northbound;
-    let others =
-        slices.iter().filter(|slice| slice.starts_with(&format!("cnc:_cudn.{}:network:", set("team"))) && !slice.contains("s5"));
+    let others = slices.iter().filter(|slice| {
+        slice.starts_with(&format!("cnc:_cudn.{}:network:", set("team"))) && !slice.contains("s5")
+    });
     assert_eq!(others.count(), 0, "{slices:?}");
 }
 

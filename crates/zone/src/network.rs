@@ -8,8 +8,7 @@ use causeway_api::crd::{Role, Topology};
 use causeway_api::intent::{ClusterConfig, Network, PodSubnet, Transport};
 use causeway_types::{
     Cidr, DatapathKey, Families, Family, MasqueradePair, NetworkId, NetworkName, NetworkNames, NetworkSet,
-    NodeId,
-    TransitPeers, join_address, join_router_address, transit_address,
+    NodeId, TransitPeers, join_address, join_router_address, transit_address,
 };
 use ipnet::IpNet;
 

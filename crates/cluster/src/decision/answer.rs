@@ -137,4 +137,3 @@ impl Connections {
         Some(self.acceptance_of(entry, self.left_out_now(entry)))
     }
 }
-

@@ -472,9 +472,14 @@ impl Connections {
 }
 
 /// Counts the networks of a namespace as siblings; answers who has other siblings than before.
-fn count_siblings(beside: &mut Beside<NetworkName>, namespace: &Namespace, add: bool) -> BTreeSet<NetworkName> {
+fn count_siblings(
+    beside: &mut Beside<NetworkName>,
+    namespace: &Namespace,
+    add: bool,
+) -> BTreeSet<NetworkName> {
     let all = &namespace.primaries;
-    let pairs = all.iter().enumerate().flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (one, other)));
+    let pairs =
+        all.iter().enumerate().flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (one, other)));
     let moved = pairs.filter(|(one, other)| beside.change(one, other, add));
     moved.flat_map(|(one, other)| [one.clone(), other.clone()]).collect()
 }

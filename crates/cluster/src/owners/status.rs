@@ -265,12 +265,16 @@ impl Observed<'_> {
         let fullness = network.map_or(Fullness::Roomy, |network| self.pods.fullness(network.id()));
         let what = match fullness {
             Fullness::Roomy => String::new(),
-            Fullness::Nearly => " It is nearly full, on some node at least: 90 % of the addresses are given out.".into(),
+            Fullness::Nearly => {
+                " It is nearly full, on some node at least: 90 % of the addresses are given out.".into()
+            }
             Fullness::Full => " It is full, on some node at least: all addresses are given out.".into(),
         };
         let advice = match fullness {
             Fullness::Roomy => String::new(),
-            _ => format!(" Another primary network for the namespace takes the pods that come later ({RECIPE})"),
+            _ => format!(
+                " Another primary network for the namespace takes the pods that come later ({RECIPE})"
+            ),
         };
         let message = format!("Network allocation succeeded for all synced nodes.{what}{advice}");
         finding(NETWORK_ALLOCATION_SUCCEEDED, true, reason_of(fullness), message)

@@ -444,7 +444,10 @@ fn networks_say_how_much_room_they_have() {
     world.tenant("demo");
     world.layer2("demo/flat", &["10.0.0.0/24"]);
     world.layer3("demo/wide", "10.1.0.0/22", 24);
-    assert_eq!((addresses(&world, "demo/flat"), addresses(&world, "demo/wide")), (json!("0/252"), json!("0/1008")));
+    assert_eq!(
+        (addresses(&world, "demo/flat"), addresses(&world, "demo/wide")),
+        (json!("0/252"), json!("0/1008"))
+    );
     world.second();
     world.writes.clear();
     fill(&mut world, 0, 20);
@@ -453,7 +456,10 @@ fn networks_say_how_much_room_they_have() {
     assert_eq!(statuses(&world), 0, "{:?}", world.writes);
     world.second();
     assert_eq!(statuses(&world), 2, "{:?}", world.writes);
-    assert_eq!((addresses(&world, "demo/flat"), addresses(&world, "demo/wide")), (json!("20/252"), json!("1/1008")));
+    assert_eq!(
+        (addresses(&world, "demo/flat"), addresses(&world, "demo/wide")),
+        (json!("20/252"), json!("1/1008"))
+    );
     world.delete(Kind::Pod, "demo/p3");
     world.second();
     assert_eq!(addresses(&world, "demo/flat"), "19/252");
@@ -470,7 +476,9 @@ fn networks_say_how_much_room_they_have() {
 #[test]
 fn room_without_end_has_no_number() {
     let mut world = World::new(dual(), &["n1"]);
-    for (name, subnets) in [("v4", &["10.0.0.0/28"][..]), ("both", &["10.0.0.0/28", "fd10::/64"]), ("v6", &["fd10::/64"])] {
+    for (name, subnets) in
+        [("v4", &["10.0.0.0/28"][..]), ("both", &["10.0.0.0/28", "fd10::/64"]), ("v6", &["fd10::/64"])]
+    {
         world.tenant(name);
         world.layer2(&format!("{name}/net"), subnets);
     }
