@@ -170,6 +170,7 @@ impl Manager {
             Input::Written(outcome) => self.written(&outcome),
             Input::Tick(now_ms) => {
                 self.now_ms = now_ms;
+                self.owners_tick();
                 self.connects_tick();
                 self.policies_tick();
                 if self.started {

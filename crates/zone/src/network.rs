@@ -7,8 +7,8 @@ use causeway_api::annotations::TunnelKeys;
 use causeway_api::crd::{Role, Topology};
 use causeway_api::intent::{ClusterConfig, Network, PodSubnet, Transport};
 use causeway_types::{
-    Cidr, DatapathKey, Families, Family, MasqueradePair, NetworkId, NetworkName, NetworkNames, NodeId,
-    TransitPeers, join_address, join_router_address, transit_address,
+    Cidr, DatapathKey, Families, Family, MasqueradePair, NetworkId, NetworkName, NetworkNames, NetworkSet,
+    NodeId, TransitPeers, join_address, join_router_address, transit_address,
 };
 use ipnet::IpNet;
 
@@ -21,6 +21,8 @@ pub(super) struct Spec {
     pub(super) network: Network,
     /// Its number.
     pub(super) id: NetworkId,
+    /// Which networks serve the same namespaces, where the cluster manager has said so.
+    pub(super) set: Option<NetworkSet>,
     /// The key of a layer2 network's transit router.
     pub(super) router_key: Option<DatapathKey>,
 }
@@ -153,7 +155,7 @@ impl Spec {
             transport: Transport::Overlay,
             uplink: None,
         };
-        Self { network, id: NetworkId::DEFAULT, router_key: None }
+        Self { network, id: NetworkId::DEFAULT, set: None, router_key: None }
     }
 
     /// Checks the tunnel keys of a network against its id.

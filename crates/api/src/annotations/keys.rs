@@ -13,6 +13,8 @@ pub const NETWORK_FINALIZER: &str = "k8s.ovn.org/user-defined-network-protection
 pub const NETWORK_NAME: &str = "k8s.ovn.org/network-name";
 /// NAD: the network's number.
 pub const NETWORK_ID: &str = "k8s.ovn.org/network-id";
+/// NAD: which primary networks serve the same namespaces as this one.
+pub const NETWORK_SET: &str = "k8s.ovn.org/primary-network-set";
 /// NAD: tunnel keys of the network's switch and transit router.
 pub const TUNNEL_KEYS: &str = "k8s.ovn.org/tunnel-keys";
 
@@ -98,9 +100,10 @@ pub const MIRROR_NETWORK: &str = "k8s.ovn.org/endpointslice-network";
 pub const OF_MIRROR: [&str; 3] = [MIRROR_SOURCE, MIRROR_SOURCE_VERSION, MIRROR_NETWORK];
 
 /// Annotations that only the cluster manager writes, on whichever object.
-pub const BY_CLUSTER_MANAGER: [&str; 14] = [
+pub const BY_CLUSTER_MANAGER: [&str; 15] = [
     NETWORK_NAME,
     NETWORK_ID,
+    NETWORK_SET,
     TUNNEL_KEYS,
     NODE_ID,
     NODE_CHASSIS_RECORD,

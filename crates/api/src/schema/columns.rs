@@ -24,6 +24,7 @@ pub(super) fn network(cluster: bool) -> Vec<Value> {
         column("Topology", "string", ".status.topology", "The topology in effect."),
         column("Role", "string", ".status.role", "The role in effect."),
         column("Subnets", "string", ".status.subnets", "The pod subnets in effect."),
+        column("Addresses", "string", ".status.addresses", "Pods that have an address, of those that could."),
         column("ID", "integer", ".status.networkID", "The number of the network."),
         column("Ready", "string", &format!("{ready}.status"), "Whether the network is ready."),
         column(

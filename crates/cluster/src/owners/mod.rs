@@ -33,6 +33,8 @@ pub(crate) struct Owners {
     siblings: siblings::Siblings,
     /// Who is going.
     going: BTreeSet<OwnerKey>,
+    /// Those whose status waits for its second to pass.
+    late: BTreeSet<OwnerKey>,
     /// Who has grown, and whose attachments do not say so before connections have followed.
     growing: BTreeSet<OwnerKey>,
 }
@@ -47,6 +49,8 @@ struct Owner {
     wanted: BTreeSet<NamespaceName>,
     /// The status that was asked for last, and whether it is written.
     sent: Option<(NetworkStatus, bool)>,
+    /// When a status was last asked for.
+    said_at: Option<i64>,
     /// The record that lists its numbers as freed.
     retired: Option<u64>,
     /// Namespaces in which its attachment could not be written, and why.
@@ -129,6 +133,7 @@ impl Owner {
             selects,
             wanted: BTreeSet::new(),
             sent: None,
+            said_at: None,
             retired: None,
             failing: BTreeMap::new(),
             report: Report::default(),
@@ -285,6 +290,7 @@ impl Owners {
             news |= before.intent != owner.intent;
             if same {
                 owner.retired = before.retired;
+                owner.said_at = before.said_at;
                 owner.failing = before.failing;
                 owner.blocked_by.clone_from(&before.blocked_by);
                 owner.sent = before.sent.filter(|(sent, done)| !*done && *sent != owner.object.status);

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_api::annotations::keys;
+use causeway_api::annotations::{Annotation, keys};
 use causeway_api::crd::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
 use causeway_api::intent::{Network, PodSubnet, changes};
 use causeway_api::nad::{self, Attachment, Standing};
 use causeway_record::{Action, Nad, ObjectKey, Part, Priority, Texts};
-use causeway_types::NamespaceName;
+use causeway_types::{NamespaceName, NetworkSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
@@ -304,7 +304,9 @@ impl Manager {
         let state = self.networks.get(&network.name)?;
         // A second primary network gets no numbers: it is not a network.
         if !self.attachments.is_second(nad) {
-            wanted.metadata.annotations.get_or_insert_default().extend(state.annotations());
+            let annotations = wanted.metadata.annotations.get_or_insert_default();
+            annotations.extend(state.annotations());
+            annotations.extend(self.owners.set_of(key).map(|set| (NetworkSet::KEY.to_owned(), set.text())));
         }
         Some(wanted)
     }

@@ -33,6 +33,8 @@ pub(crate) struct World {
     queue: VecDeque<Request>,
     busy: bool,
     clock: i64,
+    /// What the manager was last told that the time is.
+    now_ms: i64,
     versions: u64,
 }
 
@@ -129,6 +131,7 @@ impl World {
             queue: VecDeque::new(),
             busy: false,
             clock: 0,
+            now_ms: 0,
             versions: 0,
         }
     }
@@ -360,7 +363,13 @@ impl World {
         self.tell(&object, false);
     }
 
+    /// A second passes: what can wait is written.
+    pub(crate) fn second(&mut self) {
+        self.tick(self.now_ms + 1_000);
+    }
+
     pub(crate) fn tick(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
         let outputs = self.step(Input::Tick(now_ms));
         self.take(outputs);
     }
@@ -533,15 +542,22 @@ impl World {
         self.namespaces.values().chain(self.objects.values())
     }
 
-    /// Another manager takes over, and sees the objects in the given order.
+    /// Another manager takes over a second later, and sees the objects in the given order.
     pub(crate) fn restart(&mut self, order: impl Fn(&mut Vec<Value>)) {
+        self.second();
+        self.take_over(order);
+    }
+
+    /// Another manager takes over in the middle of something.
+    pub(crate) fn take_over(&mut self, order: impl Fn(&mut Vec<Value>)) {
         self.manager = Manager::new(self.config.clone()).unwrap();
         self.writes.clear();
         self.said.clear();
         let mut objects: Vec<Value> = self.everything().cloned().collect();
         order(&mut objects);
         let mut outputs = Vec::new();
-        outputs.extend(self.step(Input::Tick(99_000_000)));
+        self.now_ms = 99_000_000;
+        outputs.extend(self.step(Input::Tick(self.now_ms)));
         for object in &objects {
             outputs.extend(event(object, false).map(|input| self.step(input)).unwrap_or_default());
         }
