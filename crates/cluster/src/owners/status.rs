@@ -127,8 +127,7 @@ impl Observed<'_> {
             role: intent.map(|intent| intent.role),
             subnets: intent.map(causeway_api::intent::Network::subnets_text).filter(|text| !text.is_empty()),
             network_id: network.and_then(|network| u16::try_from(network.id().get()).ok()),
-            // Nodes build no VRF yet.
-            vrf_name: None,
+            vrf_name: network.and_then(vrf_name),
             active_namespaces: self.active(key, network).iter().map(ToString::to_string).collect(),
         }
     }
@@ -245,6 +244,13 @@ impl Observed<'_> {
         }
         finding(NETWORK_ALLOCATION_SUCCEEDED, true, "NetworkAllocationSucceeded", message.into())
     }
+}
+
+/// The VRF that nodes have for the network: those that are on the fabric have one.
+fn vrf_name(network: &NetworkState) -> Option<String> {
+    let intent = network.intent();
+    intent.evpn()?;
+    intent.vrf_name(network.id()).ok().map(|name| name.to_string())
 }
 
 /// Where users read what to do about it.
