@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::central::{Central, MACHINE, MACHINE6, TENANTS};
 use super::guest::{sh, wait, within};
-use super::nodes::{Chassis, customer, fabric, gateway_fabric, inside, machine, node, provider, who};
+use super::nodes::{Chassis, customer, fabric, gateway_fabric, inside, machine, node, provider, underlay, who};
 
 /// Everything that runs.
 struct World {
@@ -29,6 +29,7 @@ pub(crate) fn run() {
     world.flaps();
     world.frr_ends();
     world.foreign_hands();
+    world.switch_ends();
     world.one_tenant_goes();
     world.end();
 }
@@ -211,6 +212,19 @@ impl World {
         TENANTS.iter().for_each(|tenant| {
             wait(&format!("VNI {} is back with its flows", tenant.vni), || self.reaches(tenant.vni));
         });
+    }
+
+    /// The switch is killed and started again. In userspace the bridges' own devices are its, and end with it: the addresses on them, with
+    /// them the way to all tunnels, are brought back by whoever has put them there, here the test.
+    fn switch_ends(&mut self) {
+        let switch = &mut self.gateway.switch;
+        inside("n1", || switch.restart());
+        assert!(!within("n1", "ip -o -4 address show dev br-phys").contains("192.0.2.1"), "the device is another one");
+        underlay("n1", 1);
+        provider("n1");
+        for tenant in &TENANTS {
+            wait(&format!("VNI {} is back after the switch", tenant.vni), || self.reaches(tenant.vni));
+        }
     }
 
     /// Case 37: nothing is left of it, and the other one does not notice.
