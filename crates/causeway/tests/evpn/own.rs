@@ -5,7 +5,7 @@
 
 use causeway_api::annotations::{Annotation as _, ChassisRecord};
 use causeway_api::intent::ClusterConfig;
-use causeway_host::{Applied, Host as _, Kernel, Programs};
+use causeway_host::{Applied, Frr as Sections, Host as _, Kernel, bring};
 use causeway_node::{Applier, ApplierConfig};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::NORTHBOUND;
@@ -75,7 +75,7 @@ struct World {
     writer: Applier,
     runtime: Runtime,
     chassis: Chassis,
-    programs: Programs,
+    sections: Sections,
     frr: Frr,
     _edge: Frr,
 }
@@ -97,8 +97,6 @@ impl World {
             node(name, number);
         }
         within("n3", "ip address add 192.0.2.3/24 dev eth0");
-        // Sockets that listen to everybody hear of VRFs, too: the walls alone keep tenants away from the node.
-        within("n1", "sysctl -qw net.ipv4.tcp_l3mdev_accept=1");
         let chassis = Chassis::start("n1", 1, &central.southbound.remote());
         let frr = inside("n1", Frr::start);
         let edge = inside("n3", || Frr::start_at(179));
@@ -109,9 +107,9 @@ impl World {
         let options = Options::default();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let writer = Applier::new(ApplierConfig { declarations: &NORTHBOUND, remotes, tls: None, options });
-        let programs = Programs::new(None, "br-int").with_frr_at(frr.folder());
+        let sections = Sections::new("vtysh", Sections::NODE).at(frr.folder());
         let mut world =
-            World { zone: zone(), central, writer, runtime, chassis, programs, frr, _edge: edge };
+            World { zone: zone(), central, writer, runtime, chassis, sections, frr, _edge: edge };
         world.write_rows();
         ISLANDS.iter().for_each(|island| world.pod(island));
         world
@@ -128,11 +126,13 @@ impl World {
         assert!(settled.is_ok() && writer.engine().failures().is_empty(), "{:?}", writer.engine().failures());
     }
 
-    /// What the networks need of the node; the rest of its plan is tested elsewhere.
+    /// What the networks need of the node; the rest of its plan is tested elsewhere, and so are tables of nftables, which the test kernel
+    /// has none of.
     fn plan(&self) -> HostPlan {
         let mut plan = HostPlan::default();
         for planned in host(&self.zone).items().values() {
-            if planned.owner.as_str().starts_with("network:cluster_udn_") {
+            let is_theirs = planned.owner.as_str().starts_with("network:cluster_udn_");
+            if is_theirs && !matches!(planned.item, Item::Table(_)) {
                 plan.add(&planned.owner, planned.item.clone());
             }
         }
@@ -147,10 +147,10 @@ impl World {
                 self.internal_port(port);
             }
         }
-        let programs = &mut self.programs;
+        let sections = &mut self.sections;
         inside("n1", || {
             let mut applied = Kernel.apply_host(&plan);
-            let more = programs.apply(&plan);
+            let more = bring(sections, &plan);
             applied.writes += more.writes;
             applied.problems.extend(more.problems);
             applied
