@@ -83,7 +83,8 @@ impl Vteps {
 
     fn overlap(&self, name: &ObjectName, own: &[Cidr]) -> Option<String> {
         let others = self.all.iter().filter(|(other, _)| *other != name);
-        let mut cidrs = others.flat_map(|(other, state)| state.object.cidrs.iter().flatten().map(move |cidr| (other, cidr)));
+        let mut cidrs = others
+            .flat_map(|(other, state)| state.object.cidrs.iter().flatten().map(move |cidr| (other, cidr)));
         let (other, cidr) = cidrs.find(|(_, cidr)| own.iter().any(|own| own.overlaps(cidr)))?;
         Some(format!("its ranges overlap {cidr} of VTEP {other}: change one of them"))
     }
@@ -103,7 +104,8 @@ impl Vteps {
 
 /// The node's own address in these ranges. What it has been known by before is what it is known by.
 fn end_in(node: &Node, before: Option<Ipv4Addr>, cidrs: &[Cidr]) -> Result<Ipv4Addr, Lack> {
-    let all = node.hosts.as_ref().ok().and_then(Option::as_ref).map(|hosts| hosts.0.as_slice()).unwrap_or_default();
+    let all =
+        node.hosts.as_ref().ok().and_then(Option::as_ref).map(|hosts| hosts.0.as_slice()).unwrap_or_default();
     let inside = |address: &IpAddr| cidrs.iter().any(|cidr| cidr.contains_address(*address));
     let mut found: Vec<Ipv4Addr> = Vec::new();
     for address in all.iter().map(|net| net.addr()).filter(inside) {
@@ -198,7 +200,8 @@ impl Manager {
         // Whoever deletes a VTEP that networks use has not taken these off the fabric.
         for (name, ips) in &published.0 {
             let used = || self.owners.uses_vtep(name);
-            if ObjectName::new(name.as_str()).is_ok_and(|name| !self.vteps.all.contains_key(&name)) && used() {
+            if ObjectName::new(name.as_str()).is_ok_and(|name| !self.vteps.all.contains_key(&name)) && used()
+            {
                 wanted.0.insert(name.clone(), ips.clone());
             }
         }
@@ -214,7 +217,8 @@ impl Manager {
             return Err(Trouble::new("TransportNotSupported", message));
         }
         let missing = |why: &str| Trouble::new("VTEPNotFound", format!("VTEP {vtep:?} {why}"));
-        let name = ObjectName::new(vtep.as_str()).map_err(|error| missing(&format!("cannot be there: {error}")))?;
+        let name =
+            ObjectName::new(vtep.as_str()).map_err(|error| missing(&format!("cannot be there: {error}")))?;
         match self.vteps.usable(&name) {
             Ok(_) => Ok(()),
             Err(problem) if problem.reason == "NotFound" => Err(missing("is not there: create it")),
@@ -254,7 +258,8 @@ impl Manager {
         };
         let (mut without, mut several) = (Vec::new(), Vec::new());
         for node in self.nodes.all() {
-            let before = node.vteps.as_ref().ok().and_then(Option::as_ref).and_then(|ends| ends.of(name.as_str()));
+            let before =
+                node.vteps.as_ref().ok().and_then(Option::as_ref).and_then(|ends| ends.of(name.as_str()));
             match end_in(node, before, cidrs) {
                 Ok(_) => {}
                 Err(Lack::Address) => without.push(node.name.to_string()),

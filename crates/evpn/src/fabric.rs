@@ -54,7 +54,8 @@ impl Fabric {
         let mut items = link(&self.vrf, LinkKind::Vrf { table: self.table }, None, None);
         items.extend(link(&names.bridge, LinkKind::Bridge, Some(router), Some(&self.vrf)));
         items.extend(link(&names.vxlan, tunnels, None, Some(&names.bridge)));
-        let forwards = [&self.vrf, &names.bridge].map(|name| setting(&format!("ipv4/conf/{name}/forwarding"), "1"));
+        let forwards =
+            [&self.vrf, &names.bridge].map(|name| setting(&format!("ipv4/conf/{name}/forwarding"), "1"));
         items.into_iter().chain(forwards).collect()
     }
 

@@ -55,7 +55,11 @@ fn two_tenants() -> World {
 fn defect_6_routes_of_tenants_and_nodes_are_told_apart() {
     let mut world = two_tenants();
     let told = |world: &World| -> BTreeSet<String> {
-        sections(world).lines().filter_map(|line| line.trim().strip_prefix("rd ")).map(str::to_owned).collect()
+        sections(world)
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("rd "))
+            .map(str::to_owned)
+            .collect()
     };
     let here = told(&world);
     assert_eq!(here, ["10.255.0.1:1001", "10.255.0.1:1002"].map(str::to_owned).into());

@@ -28,7 +28,8 @@ fn on_fabric(topology: &str, ip: Ip, vrf: &Value) -> Nad {
     if topology == "layer2" {
         evpn["macVRF"] = json!({"vni": 77});
     }
-    let fields = json!({"topology": topology, "subnets": subnets.join(","), "transport": "evpn", "evpn": evpn});
+    let fields =
+        json!({"topology": topology, "subnets": subnets.join(","), "transport": "evpn", "evpn": evpn});
     let mut nad = nad(&format!("ns{id}/{name}"), &format!("cluster_udn_{name}"), id, fields);
     if topology == "layer2" {
         nad.annotate("k8s.ovn.org/tunnel-keys", Some("[16711688,16715780]"));
@@ -92,7 +93,8 @@ fn tables_are_clear_of_vnis() {
         },
         _ => None,
     };
-    let tables: Vec<(String, u32)> = plan.items().values().filter_map(|planned| table(&planned.item)).collect();
+    let tables: Vec<(String, u32)> =
+        plan.items().values().filter_map(|planned| table(&planned.item)).collect();
     assert_eq!(tables, [("blue".into(), (1 << 24) + 1), ("green".into(), (1 << 24) + 5)]);
     assert!(plan.clashes().is_empty());
 }
@@ -103,7 +105,11 @@ fn targets_are_said_where_they_are_not_the_usual_one() {
         let vrf = json!({"vni": 1001, "routeTarget": target});
         let plan = host(&zone(Ip::V4, &here(), &[on_fabric("layer3", Ip::V4, &vrf)]));
         let lines = section(&plan, "router bgp 64999 vrf blue");
-        lines.lines().filter(|line| line.contains("route-target")).map(|line| line.trim().to_owned()).collect()
+        lines
+            .lines()
+            .filter(|line| line.contains("route-target"))
+            .map(|line| line.trim().to_owned())
+            .collect()
     };
     assert_eq!(targets(json!("65000:7")), ["route-target import 65000:7", "route-target export 65000:7"]);
     assert_eq!(targets(json!("*:7")), ["route-target import *:7", "route-target export 64999:7"]);
@@ -124,7 +130,9 @@ fn networks_with_equal_addresses_stay_apart() {
     let plan = host(&zone(Ip::V4, &here(), &[on_fabric("layer3", Ip::V4, &plain()), twin]));
     assert!(plan.clashes().is_empty(), "{:?}", plan.clashes());
     let forwards = plan.items().values().filter(|planned| match &planned.item {
-        Item::Route(route) => route.target != Target::Unreachable && planned.owner.as_str().starts_with("network:cluster"),
+        Item::Route(route) => {
+            route.target != Target::Unreachable && planned.owner.as_str().starts_with("network:cluster")
+        }
         _ => false,
     });
     assert_eq!(forwards.count(), 0, "what is on a device is the only way");
@@ -139,11 +147,13 @@ fn a_node_without_an_end_of_tunnels() {
     let nads = [on_fabric("layer3", Ip::V4, &plain())];
     let mut zone = zone(Ip::V4, &without(here(), "vteps"), &nads);
     let network = "cluster_udn_blue".parse().unwrap();
-    let said = |zone: &Zone| zone.problems().get(&Subject::Network("cluster_udn_blue".parse().unwrap())).cloned();
+    let said =
+        |zone: &Zone| zone.problems().get(&Subject::Network("cluster_udn_blue".parse().unwrap())).cloned();
     let reason = "node n1 has no address of VTEP fabric: look at the VTEP's conditions";
     assert_eq!(host(&zone).hold_of(&Owner::network(&network)), Some(reason));
     assert!(said(&zone).unwrap().message.ends_with(reason));
-    let policies = table(&northbound(&zone), "", "Logical_Router_Policy", &["priority", "action", "nexthops"]);
+    let policies =
+        table(&northbound(&zone), "", "Logical_Router_Policy", &["priority", "action", "nexthops"]);
     assert!(policies.contains(&"1003 | reroute | 10.20.0.2".to_owned()), "{policies:?}");
     zone.apply_node(&here());
     assert_eq!((host(&zone).hold_of(&Owner::network(&network)), said(&zone)), (None, None));
@@ -156,15 +166,24 @@ fn a_node_without_an_end_of_tunnels() {
 #[test]
 fn connected_networks_meet_before_the_fabric() {
     for topology in ["transit", "compact"] {
-        let nads = [on_fabric("layer3", Ip::V4, &plain()), layer3("orange", 2, Ip::V4), on_fabric("layer2", Ip::V4, &json!({"vni": 5}))];
+        let nads = [
+            on_fabric("layer3", Ip::V4, &plain()),
+            layer3("orange", 2, Ip::V4),
+            on_fabric("layer2", Ip::V4, &json!({"vni": 5})),
+        ];
         let mut zone = zone(Ip::V4, &here(), &nads);
         zone.apply_connect(&connect("road", topology, Ip::V4, &COLOURS[..2]));
         let policies = table(&northbound(&zone), "", "Logical_Router_Policy", &["priority", "match"]);
         let of = |start: &str| policies.iter().filter(|policy| policy.starts_with(start)).count();
         assert_eq!(of("1003 | inport == \"rtos-cluster_udn_blue_n1\""), 1, "{policies:?}");
         let meets = |to: &str| {
-            let of_blue = |policy: &&String| policy.contains("rtos-cluster_udn_blue_n1") && !policy.starts_with("1003 ");
-            policies.iter().filter(of_blue).any(|policy| policy.starts_with("9001 ") && names(&zone, policy, to))
+            let of_blue = |policy: &&String| {
+                policy.contains("rtos-cluster_udn_blue_n1") && !policy.starts_with("1003 ")
+            };
+            policies
+                .iter()
+                .filter(of_blue)
+                .any(|policy| policy.starts_with("9001 ") && names(&zone, policy, to))
         };
         assert!(meets("10.30."), "{topology}: {policies:?}");
         assert!(!meets("203.203."), "{topology}: unconnected networks stay apart: {policies:?}");
@@ -175,7 +194,8 @@ fn connected_networks_meet_before_the_fabric() {
 fn names(zone: &Zone, policy: &str, to: &str) -> bool {
     let sets = table(&northbound(zone), "", "Address_Set", &["name", "addresses"]);
     let by_set = |set: &String| {
-        set.split_once(" | ").is_some_and(|(name, addresses)| policy.contains(&format!("${name} ")) && addresses.contains(to))
+        set.split_once(" | ")
+            .is_some_and(|(name, addresses)| policy.contains(&format!("${name} ")) && addresses.contains(to))
     };
     policy.contains(&format!("dst == {to}")) || sets.iter().any(by_set)
 }
@@ -188,7 +208,10 @@ fn the_firewall_loads() {
         if let Item::Table(table) = &planned.item
             && table.name.starts_with("causeway-fabric")
         {
-            feed(&["nft", "--check", "--file", "-"], &format!("table inet {} {{\n{}}}\n", table.name, table.body));
+            feed(
+                &["nft", "--check", "--file", "-"],
+                &format!("table inet {} {{\n{}}}\n", table.name, table.body),
+            );
             return;
         }
     }

@@ -58,7 +58,9 @@ mod tests {
     #[test]
     fn ranges_are_read_once() {
         let vtep = |spec: serde_json::Value| -> Vtep {
-            trimmed(json!({"apiVersion": "k8s.ovn.org/v1", "kind": "VTEP", "metadata": {"name": "fabric"}, "spec": spec}))
+            trimmed(
+                json!({"apiVersion": "k8s.ovn.org/v1", "kind": "VTEP", "metadata": {"name": "fabric"}, "spec": spec}),
+            )
         };
         let plain = vtep(json!({"cidrs": ["10.255.0.0/16"], "mode": "Unmanaged"}));
         assert_eq!((plain.cidrs.clone(), plain.managed), (Ok(vec!["10.255.0.0/16".parse().unwrap()]), false));

@@ -345,7 +345,8 @@ impl Zone {
         };
         let node = self.here().map(|here| here.id);
         let state = spec.and_then(|spec| spec.on(node?, &self.config.cluster).map(Box::new));
-        let problem = state.as_ref().map_or_else(|problem| Some(problem.clone()), |active| self.off_fabric(active));
+        let problem =
+            state.as_ref().map_or_else(|problem| Some(problem.clone()), |active| self.off_fabric(active));
         self.report(Subject::Network(name.clone()), problem);
         let Some(entry) = self.networks.get_mut(name) else { return true };
         let changed = entry.state != state;

@@ -310,7 +310,9 @@ impl Zone {
         let node = &self.config.node;
         let known = self.nodes.get(node).map_or(Ok(None), |info| info.vteps.as_ref().map(Option::as_ref));
         let found = known.map_err(Clone::clone)?.and_then(|ends| ends.of(vtep));
-        found.ok_or_else(|| format!("node {node} has no address of VTEP {vtep}: look at the VTEP's conditions"))
+        found.ok_or_else(|| {
+            format!("node {node} has no address of VTEP {vtep}: look at the VTEP's conditions")
+        })
     }
 
     /// The ports of the bridge to the outside, as far as there is one.

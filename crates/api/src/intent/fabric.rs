@@ -83,8 +83,10 @@ mod tests {
     use super::*;
 
     fn claim(name: &str, created: i64, instances: &[(u32, Option<&str>)]) -> FabricClaim {
-        let instance =
-            |(vni, target): &(u32, Option<&str>)| EvpnInstance { vni: *vni, route_target: target.map(str::to_owned) };
+        let instance = |(vni, target): &(u32, Option<&str>)| EvpnInstance {
+            vni: *vni,
+            route_target: target.map(str::to_owned),
+        };
         FabricClaim {
             network: name.parse().unwrap(),
             created,
@@ -103,8 +105,10 @@ mod tests {
             claim("ns_f", 6, &[(102, None), (101, None)]),
         ];
         let found = fabric_clashes(&claims);
-        let said: Vec<String> =
-            found.iter().map(|(name, problem)| format!("{name}: {}: {problem}", problem.reason.as_str())).collect();
+        let said: Vec<String> = found
+            .iter()
+            .map(|(name, problem)| format!("{name}: {}: {problem}", problem.reason.as_str()))
+            .collect();
         assert_eq!(
             said,
             [

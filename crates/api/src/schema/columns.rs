@@ -94,7 +94,12 @@ pub(super) fn vtep() -> Vec<Value> {
     vec![
         column("CIDRs", "string", ".spec.cidrs", "Ranges that have the nodes' addresses."),
         column("Mode", "string", ".spec.mode", "Who gives nodes their addresses."),
-        column("Accepted", "string", &format!("{accepted}.status"), "Whether networks can use it on every node."),
+        column(
+            "Accepted",
+            "string",
+            &format!("{accepted}.status"),
+            "Whether networks can use it on every node.",
+        ),
         wide(column("Reason", "string", &format!("{accepted}.reason"), "Why they can or not.")),
         age(),
     ]

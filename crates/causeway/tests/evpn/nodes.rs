@@ -65,7 +65,7 @@ impl Chassis {
 }
 
 /// A node's leg on the underlay.
-pub(crate) fn underlay(name: &str, number: u8) {
+fn underlay(name: &str, number: u8) {
     within(name, &format!("ip address add 192.0.2.{number}/24 dev br-phys"));
     within(name, "ip link set br-phys up");
 }

@@ -108,8 +108,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let writer = Applier::new(ApplierConfig { declarations: &NORTHBOUND, remotes, tls: None, options });
         let sections = Sections::new("vtysh", Sections::NODE).at(frr.folder());
-        let mut world =
-            World { zone: zone(), central, writer, runtime, chassis, sections, frr, _edge: edge };
+        let mut world = World { zone: zone(), central, writer, runtime, chassis, sections, frr, _edge: edge };
         world.write_rows();
         ISLANDS.iter().for_each(|island| world.pod(island));
         world
@@ -169,7 +168,8 @@ impl World {
     fn internal_port(&self, port: &InternalPort) {
         let (mac, mtu) = (format!("mac=\"{}\"", port.mac), format!("mtu_request={}", port.mtu));
         let id = format!("external_ids:iface-id={}", port.iface_id);
-        let words = ["--may-exist", "add-port", &port.bridge, &port.name, "--", "set", "Interface", &port.name];
+        let words =
+            ["--may-exist", "add-port", &port.bridge, &port.name, "--", "set", "Interface", &port.name];
         let settings = ["type=internal", &mac, &mtu, &id];
         self.chassis.switch.vsctl(&words.into_iter().chain(settings).collect::<Vec<_>>());
     }
@@ -190,7 +190,8 @@ impl World {
         }
         count_checksums(name);
         let port = self.port_of(island);
-        let (id, uid) = (format!("external_ids:iface-id={port}"), format!("external_ids:iface-id-ver=uid-{name}"));
+        let (id, uid) =
+            (format!("external_ids:iface-id={port}"), format!("external_ids:iface-id-ver=uid-{name}"));
         let device = format!("p-{name}");
         let words = ["add-port", "br-int", &device, "--", "set", "Interface", &device, &id, &uid];
         self.chassis.switch.vsctl(&words);
@@ -206,7 +207,11 @@ impl World {
             .output()
             .unwrap();
         let name = String::from_utf8_lossy(&out.stdout).trim().to_owned();
-        assert!(!name.is_empty() && !name.contains('\n'), "{name:?}: {}", String::from_utf8_lossy(&out.stderr));
+        assert!(
+            !name.is_empty() && !name.contains('\n'),
+            "{name:?}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
         name
     }
 
@@ -221,11 +226,16 @@ impl World {
         assert_eq!(who("customer1001", "10.20.0.5", 9999), None, "nobody is on the fabric yet");
         self.bring("the node is as planned");
         for island in &ISLANDS {
-            wait(&format!("{} is reached over the fabric, and reaches", island.name), || self.reaches(island));
+            wait(&format!("{} is reached over the fabric, and reaches", island.name), || {
+                self.reaches(island)
+            });
         }
         let told = self.frr.vtysh(&["-c", "show bgp l2vpn evpn route type prefix"]);
         assert!(told.contains("10.255.0.1:1001") && told.contains("[5]:[0]:[24]:[10.20.0.0]"), "{told}");
-        assert!(told.contains("[5]:[0]:[16]:[203.203.0.0]"), "a layer2 network is told of as a whole: {told}");
+        assert!(
+            told.contains("[5]:[0]:[16]:[203.203.0.0]"),
+            "a layer2 network is told of as a whole: {told}"
+        );
     }
 
     /// Neither the node nor another network is behind the fabric.
@@ -237,7 +247,9 @@ impl World {
                 assert_eq!(who(from, address, 9998), None, "{from} reaches the node by {address}");
             }
         }
-        for (from, address) in [("customer1001", "10.20.0.2"), ("customer1001", "fd20::2"), ("customer1003", "203.203.0.2")] {
+        for (from, address) in
+            [("customer1001", "10.20.0.2"), ("customer1001", "fd20::2"), ("customer1003", "203.203.0.2")]
+        {
             assert_eq!(who(from, address, 9998), None, "{from} reaches the node by {address}");
         }
         assert_eq!((who("blue", "203.203.0.8", 9999), who("green", "10.20.0.5", 9999)), (None, None));
@@ -268,7 +280,11 @@ impl World {
         ISLANDS[1..].iter().for_each(|island| self.leave(island));
         self.bring("all networks are gone");
         for island in &ISLANDS {
-            assert!(self.left(island.name, island.vni).is_empty(), "{:?}", self.left(island.name, island.vni));
+            assert!(
+                self.left(island.name, island.vni).is_empty(),
+                "{:?}",
+                self.left(island.name, island.vni)
+            );
         }
     }
 
@@ -279,7 +295,9 @@ impl World {
     fn left(&self, name: &str, vni: u32) -> Vec<String> {
         let all = [within("n1", "ip -o link"), self.frr.running()];
         let of_it = |line: &&str| {
-            line.contains(&format!("-{vni}:")) || line.contains(&format!(" {name}:")) || line.contains(&format!("vrf {name}"))
+            line.contains(&format!("-{vni}:"))
+                || line.contains(&format!(" {name}:"))
+                || line.contains(&format!("vrf {name}"))
         };
         all.iter().flat_map(|text| text.lines()).filter(of_it).map(str::to_owned).collect()
     }
@@ -295,7 +313,10 @@ impl Drop for World {
                 ("n1", "nft list ruleset"),
                 ("n3", "ip route show table 1001"),
             ] {
-                let out = Command::new("sh").args(["-c", &format!("ip netns exec {node} {command}")]).output().unwrap();
+                let out = Command::new("sh")
+                    .args(["-c", &format!("ip netns exec {node} {command}")])
+                    .output()
+                    .unwrap();
                 println!("-- {node}: {command}\n{}", String::from_utf8_lossy(&out.stdout));
             }
             println!("{}\n{}", self.frr.running(), self.frr.vtysh(&["-c", "show bgp l2vpn evpn"]));
@@ -305,7 +326,10 @@ impl Drop for World {
 
 fn asked(from: &str, address: &str, name: &str) -> bool {
     let answer = who(from, address, 9999);
-    assert!(answer.as_deref().is_none_or(|answer| answer == name), "{address} asked by {from}: {answer:?} answers");
+    assert!(
+        answer.as_deref().is_none_or(|answer| answer == name),
+        "{address} asked by {from}: {answer:?} answers"
+    );
     answer.is_some()
 }
 
@@ -374,7 +398,9 @@ fn nad(island: &Island) -> Nad {
     (nad.uid, nad.created) = (format!("nad-{name}"), i64::from(*id));
     let keys = format!("[{},{}]", 16_711_683 + id, 16_720_000 + id);
     let network = format!("cluster_udn_{name}");
-    for (annotation, text) in [("network-name", network.as_str()), ("network-id", &id.to_string()), ("tunnel-keys", &keys)] {
+    for (annotation, text) in
+        [("network-name", network.as_str()), ("network-id", &id.to_string()), ("tunnel-keys", &keys)]
+    {
         if annotation != "tunnel-keys" || *topology == "layer2" {
             nad.annotate(&format!("k8s.ovn.org/{annotation}"), Some(text));
         }
@@ -386,7 +412,8 @@ fn nad(island: &Island) -> Nad {
 fn pod(island: &Island) -> Pod {
     let name = island.name;
     let locked = [format!("10.244.0.{}/24", island.id + 9), format!("fd00:10:244::{}/64", island.id + 9)];
-    let mut own = json!({"ip_addresses": island.pod, "role": "primary", "mac_address": mac_of(island).to_string()});
+    let mut own =
+        json!({"ip_addresses": island.pod, "role": "primary", "mac_address": mac_of(island).to_string()});
     if island.topology == "layer2" {
         own["tunnel_id"] = 8.into();
     }
@@ -395,7 +422,8 @@ fn pod(island: &Island) -> Pod {
     let mut networks = serde_json::Map::new();
     networks.insert("default".into(), default);
     networks.insert(format!("ns-{name}/{name}"), own);
-    let mut pod = Pod { node: Some("n1".parse().unwrap()), ..Pod::new(key(island, "pod"), format!("uid-{name}")) };
+    let mut pod =
+        Pod { node: Some("n1".parse().unwrap()), ..Pod::new(key(island, "pod"), format!("uid-{name}")) };
     pod.annotate("k8s.ovn.org/pod-networks", Some(&Value::Object(networks).to_string()));
     pod
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::crd::Topology;
 use causeway_api::intent::{
-    EvpnInstance, FabricClaim, Named, Network, Problem, VrfClaim, fabric_clashes, name_clashes, target_number,
-    vrf_clashes,
+    EvpnInstance, FabricClaim, Named, Network, Problem, VrfClaim, fabric_clashes, name_clashes,
+    target_number, vrf_clashes,
 };
 use causeway_types::{NetworkId, NetworkName, NodeName, OvnPrefix, VrfName};
 
@@ -49,7 +49,9 @@ impl Claim {
     /// Each once: what a network shares with itself is no clash.
     fn places(&self) -> BTreeSet<String> {
         let vni = |instance: &EvpnInstance| format!("vni {}", instance.vni);
-        let target = |instance: &EvpnInstance| Some(format!("target {}", target_number(instance.route_target.as_deref()?)));
+        let target = |instance: &EvpnInstance| {
+            Some(format!("target {}", target_number(instance.route_target.as_deref()?)))
+        };
         self.instances.iter().flat_map(|one| [Some(vni(one)), target(one)]).flatten().collect()
     }
 }

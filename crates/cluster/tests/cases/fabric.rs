@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use crate::world::{World, ipv4};
 
 fn vtep(world: &mut World, name: &str, cidrs: &[&str]) {
-    world.put(json!({"kind": "VTEP", "metadata": {"name": name}, "spec": {"cidrs": cidrs, "mode": "Unmanaged"}}));
+    world.put(
+        json!({"kind": "VTEP", "metadata": {"name": name}, "spec": {"cidrs": cidrs, "mode": "Unmanaged"}}),
+    );
 }
 
 fn has_addresses(world: &mut World, node: &str, addresses: &[&str]) {
@@ -63,7 +65,10 @@ fn each_node_has_its_own_address_of_a_vtep() {
         "False/AllocationFailed nodes without an IPv4 address in its ranges: [n3]"
     );
     has_addresses(&mut world, "n3", &["10.255.0.3/32", "fd00::3/128"]);
-    assert_eq!((ends(&world, "n3"), accepted(&world, "fabric").starts_with("True")), (end("10.255.0.3"), true));
+    assert_eq!(
+        (ends(&world, "n3"), accepted(&world, "fabric").starts_with("True")),
+        (end("10.255.0.3"), true)
+    );
     // Rule 7: a restart writes nothing.
     world.restart(|objects| objects.reverse());
     assert_eq!(world.writes, Vec::<String>::new());
@@ -114,7 +119,11 @@ fn a_network_waits_for_its_vtep() {
     assert_eq!(ready(&world, "blue"), "False/VTEPNotFound VTEP \"fabric\" is not there: create it");
     assert!(!world.has_nad("blue/blue"));
     vtep(&mut world, "fabric", &["10.255.0.0/16"]);
-    assert!(world.has_nad("blue/blue") && ready(&world, "blue").starts_with("True/"), "{}", ready(&world, "blue"));
+    assert!(
+        world.has_nad("blue/blue") && ready(&world, "blue").starts_with("True/"),
+        "{}",
+        ready(&world, "blue")
+    );
     let config: Value = serde_json::from_str(
         world.object(Kind::NetworkAttachmentDefinition, "blue/blue")["spec"]["config"].as_str().unwrap(),
     )
@@ -179,5 +188,9 @@ fn a_mac_vrf_alone_is_refused() {
                          "transport": "EVPN", "evpn": {"vtep": "fabric", "macVRF": {"vni": 7}}});
     world.label("flat", json!({"name": "flat"}));
     world.cudn("flat", json!({"matchLabels": {"name": "flat"}}), network);
-    assert!(ready(&world, "flat").starts_with("False/TransportNotSupported macVRF alone"), "{}", ready(&world, "flat"));
+    assert!(
+        ready(&world, "flat").starts_with("False/TransportNotSupported macVRF alone"),
+        "{}",
+        ready(&world, "flat")
+    );
 }

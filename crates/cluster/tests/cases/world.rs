@@ -536,7 +536,10 @@ impl World {
 
     /// Another manager takes over, and nobody has told it yet which VTEPs there are.
     pub(crate) fn restart_without_vteps(&mut self) {
-        self.take_over(|objects| objects.retain(|object| object["kind"] != "VTEP"), |input| !matches!(input, Input::Vtep(_)));
+        self.take_over(
+            |objects| objects.retain(|object| object["kind"] != "VTEP"),
+            |input| !matches!(input, Input::Vtep(_)),
+        );
     }
 
     /// Another manager takes over, and sees the objects in the given order.

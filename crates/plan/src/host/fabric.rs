@@ -77,8 +77,10 @@ fn walls(network: &Active, vrf: &str, device: &str) -> String {
         format!("{from} icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert }} accept"),
         format!("{from} drop"),
     ];
-    let forged = network.legs.iter().map(|leg| {
-        format!("oifname \"{device}\" {} saddr {} drop", word(leg.family), leg.subnet)
-    });
-    chain("heard", "input", EARLY, &heard) + &chain("forwarded", "forward", EARLY, &forged.collect::<Vec<_>>())
+    let forged = network
+        .legs
+        .iter()
+        .map(|leg| format!("oifname \"{device}\" {} saddr {} drop", word(leg.family), leg.subnet));
+    chain("heard", "input", EARLY, &heard)
+        + &chain("forwarded", "forward", EARLY, &forged.collect::<Vec<_>>())
 }

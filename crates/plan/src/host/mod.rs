@@ -108,7 +108,13 @@ fn leg(network: &Active, node: &NodeName, vrf: Option<&str>) -> Result<Vec<Item>
         mtu: network.mtu,
     };
     // The switch sets MAC and MTU of its own ports, from its database.
-    let link = Link { name: device.clone(), kind: LinkKind::Given, mac: None, mtu: None, master: vrf.map(str::to_owned) };
+    let link = Link {
+        name: device.clone(),
+        kind: LinkKind::Given,
+        mac: None,
+        mtu: None,
+        master: vrf.map(str::to_owned),
+    };
     let mut items = vec![Item::Port(port), Item::Link(link)];
     let ipv6 = network.legs.iter().any(|leg| leg.management.addr().is_ipv6());
     items.extend(settings(&device, ipv6));
