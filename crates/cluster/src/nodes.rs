@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use causeway_alloc::{Claim, HostRange, HostSubnets, IdRecord, NodeIds, Seniority};
 use causeway_api::annotations::{
-    Annotation, ChassisRecord, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort,
+    Annotation, ChassisRecord, HostCidrs, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort, Vteps,
 };
 use causeway_api::intent::{ClusterConfig, PodSubnet};
-use causeway_record::{Action, Kind, Node, Part, Priority, Regarding, Target, Texts};
+use causeway_record::{Action, Kind, Node, Part, Priority, Read, Regarding, Target, Texts};
 use causeway_types::{Cidr, Families, Family, NetworkName, NodeId, NodeName, TransitPeers, transit_address};
 use serde_json::{Value, json};
 
@@ -43,6 +43,8 @@ pub(crate) struct Change {
     claims: BTreeSet<NodeName>,
     /// Whether its own addresses are others than before.
     addresses: bool,
+    /// Whether its devices have other addresses, or other ends of tunnels are written on it.
+    ends: bool,
 }
 
 impl Nodes {
@@ -71,6 +73,10 @@ impl Nodes {
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &NodeName> {
         self.all.keys()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Node> {
+        self.all.values()
     }
 
     /// All nodes, and whether each is heard of.
@@ -146,15 +152,17 @@ impl Nodes {
             return None;
         }
         let claims = self.claims.apply(&node);
-        let before = self.all.insert(node.name.clone(), node);
+        let name = node.name.clone();
+        let before = self.all.insert(name.clone(), node);
         let addresses = before.as_ref().map_or(&[][..], |before| &before.addresses) != addresses;
         if addresses {
             self.index_addresses();
         }
         let live = before.as_ref().is_none_or(|before| before.live != live);
         let fresh = before.is_none();
+        let ends = self.all.get(&name).map(ends_of) != before.as_ref().map(ends_of);
         let mtu = before.map_or(Ok(None), |before| before.tunnel_mtu) != mtu;
-        Some(Change { fresh, live, mtu, claims, addresses })
+        Some(Change { fresh, live, mtu, claims, addresses, ends })
     }
 
     /// The nodes whose tunnels carry less than this, with what they carry.
@@ -223,6 +231,9 @@ impl Manager {
         if change.addresses {
             self.node_addresses_changed();
         }
+        if change.ends {
+            self.vteps_see_node(&name);
+        }
         self.dirty.nodes(change.claims);
     }
 
@@ -231,6 +242,7 @@ impl Manager {
         let concerned = self.nodes.remove(name);
         self.fence_deleted_node(name);
         self.node_addresses_changed();
+        self.vteps_see_node(name);
         self.dirty.nodes(concerned);
         self.zone_reports.set_live(name, false, self.now_ms);
         self.dirty.reach_node(name);
@@ -267,6 +279,7 @@ impl Manager {
         }
         let mut wanted = node_annotations(&self.config.cluster, id, subnets.unwrap_or_default());
         wanted.extend(self.settle_claim(&node));
+        wanted.extend(self.ends_of(&node));
         if let Some(body) = annotation_patch(&node.published, &wanted) {
             let action = Action::Merge { subresource: Some("status"), body };
             self.writes.ask(node_target(name), Part::Annotations, Priority::Network, action);
@@ -293,6 +306,11 @@ impl Manager {
     fn short_networks(&mut self) {
         self.dirty.statuses(self.networks.owners_of_parted());
     }
+}
+
+/// What ends of tunnels on the fabric follow from.
+fn ends_of(node: &Node) -> (&Read<HostCidrs>, &Read<Vteps>) {
+    (&node.hosts, &node.vteps)
 }
 
 fn node_target(name: &NodeName) -> Target {

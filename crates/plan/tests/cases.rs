@@ -642,8 +642,8 @@ fn l02_events_among_a_thousand_networks() {
     }
     assert_eq!(
         crowded.delete_nad(&blue(Ip::V4).key).on(&crowded).northbound.len(),
-        13,
-        "core, gateway, nodes, pods, bindings, three groups, policies' drops, groups and rules, and the pod on two networks"
+        14,
+        "core, gateway, fabric, nodes, pods, bindings, three groups, policies' drops, groups and rules, and the pod on two networks"
     );
 }
 

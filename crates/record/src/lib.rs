@@ -22,6 +22,7 @@ mod read;
 pub mod recording;
 mod report;
 mod service;
+mod vtep;
 mod watch;
 mod write;
 
@@ -42,5 +43,6 @@ pub use policy::{NetworkPolicy, PolicyPeer, PolicyPort, PolicyRule};
 pub use read::Read;
 pub use report::{OwnReport, RenderedHash, ZoneReport};
 pub use service::{Service, ServicePort};
+pub use vtep::Vtep;
 pub use watch::{Broken, Cause, Event, Watched};
 pub use write::{Action, Ended, Kind, Outcome, Part, Priority, Request, Target};

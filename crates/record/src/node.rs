@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use causeway_api::annotations::{
-    Annotation, ChassisId, ChassisRecord, EncapIps, GatewayConfig, GatewayMtuSupport, Layer2TopologyVersion,
-    TunnelMtu, keys,
+    Annotation, ChassisId, ChassisRecord, EncapIps, GatewayConfig, GatewayMtuSupport, HostCidrs,
+    Layer2TopologyVersion, TunnelMtu, Vteps, keys,
 };
 use causeway_types::{NodeId, NodeName};
 use k8s_openapi::api::core::v1 as core;
@@ -58,6 +58,12 @@ pub struct Node {
     /// The largest packet of a pod that its tunnels carry.
     #[serde(skip_serializing)]
     pub tunnel_mtu: Read<TunnelMtu>,
+    /// All its addresses, as it claims itself.
+    #[serde(skip_serializing)]
+    pub hosts: Read<HostCidrs>,
+    /// Its ends of the tunnels on the fabric.
+    #[serde(skip_serializing)]
+    pub vteps: Read<Vteps>,
 }
 
 /// A node as it is written down: the rest follows from the texts.
@@ -102,6 +108,8 @@ impl Node {
             gateway: Ok(None),
             gateway_mtu: Ok(None),
             tunnel_mtu: Ok(None),
+            hosts: Ok(None),
+            vteps: Ok(None),
         }
     }
 
@@ -128,6 +136,8 @@ impl Node {
             GatewayConfig::KEY => self.gateway = read(text),
             GatewayMtuSupport::KEY => self.gateway_mtu = read(text),
             TunnelMtu::KEY => self.tunnel_mtu = read(text),
+            HostCidrs::KEY => self.hosts = read(text),
+            Vteps::KEY => self.vteps = read(text),
             _ => {}
         }
     }

@@ -10,7 +10,7 @@ use super::nad::{self, NadInfo};
 use super::node::{BridgePorts, NodeInfo};
 use super::pod::{self, Local, LocalPod, PodInfo, PodPort};
 use super::problem::{Problem, Reason, Subject};
-use super::{Change, Changes, Zone};
+use super::{Active, Change, Changes, Zone};
 use causeway_record::{self as record, ObjectKey};
 
 impl Zone {
@@ -345,11 +345,19 @@ impl Zone {
         };
         let node = self.here().map(|here| here.id);
         let state = spec.and_then(|spec| spec.on(node?, &self.config.cluster).map(Box::new));
-        self.report(Subject::Network(name.clone()), state.as_ref().err().cloned());
+        let problem =
+            state.as_ref().map_or_else(|problem| Some(problem.clone()), |active| self.off_fabric(active));
+        self.report(Subject::Network(name.clone()), problem);
         let Some(entry) = self.networks.get_mut(name) else { return true };
         let changed = entry.state != state;
         entry.state = state;
         changed
+    }
+
+    /// Why a network that belongs on the fabric is not there.
+    fn off_fabric(&self, active: &Active) -> Option<Problem> {
+        let reason = self.vtep(&active.fabric.as_ref()?.vtep).err()?;
+        Some(Problem::new(Reason::NoVtep, format!("network {}: {reason}", active.name())))
     }
 
     fn set_pod(&mut self, key: &ObjectKey, info: Option<PodInfo>, is_here: bool) -> Changes {

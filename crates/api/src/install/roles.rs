@@ -75,7 +75,8 @@ fn cluster_manager() -> Value {
         rule("k8s.ovn.org", &networks, &["get", "list", "watch", "patch", "update"]),
         rule("k8s.ovn.org", &status.each_ref().map(String::as_str), &["patch", "update"]),
         rule("k8s.ovn.org", &finalizers.each_ref().map(String::as_str), &["update"]),
-        rule("k8s.ovn.org", &["zonereports"], &READ),
+        rule("k8s.ovn.org", &["zonereports", "vteps"], &READ),
+        rule("k8s.ovn.org", &["vteps/status"], &["patch", "update"]),
         rule(
             "k8s.cni.cncf.io",
             &["network-attachment-definitions"],

@@ -254,7 +254,7 @@ impl Kept {
         let ovs = ovs(&mut tasks, switch);
         let folder = program("ovs-ofctl").parent().unwrap().to_owned();
         let remote = Remote::list(&switch.database.remote()).unwrap().remove(0);
-        let programs = programs(&remote).from_folder(&folder);
+        let programs = programs(&remote, None).from_folder(&folder);
         let host = HostTask::start(&mut tasks, ovs, Kernel, programs, kernel_events());
         host.update(plan.clone().into());
         Kept { host, _tasks: tasks }

@@ -4,6 +4,7 @@
 //! Owns the paths `network:…`, and the groups and MAC bindings that the database knows by their own names.
 
 mod core;
+mod fabric;
 mod gateway;
 mod groups;
 mod layer2;
@@ -31,6 +32,7 @@ pub(crate) static ROOM: Room<Zone> = Room {
         &self::core::Cores,
         &gateway::Gateways,
         &gateway::Bindings,
+        &fabric::OntoFabric,
         &groups::Groups,
         &nodes::Nodes,
         &pods::Pods,
