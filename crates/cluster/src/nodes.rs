@@ -8,7 +8,7 @@ use causeway_api::annotations::{
     Annotation, ChassisRecord, HostCidrs, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort, Vteps,
 };
 use causeway_api::intent::{ClusterConfig, PodSubnet};
-use causeway_record::{Action, Kind, Node, Part, Priority, Read, Regarding, Target, Texts};
+use causeway_record::{Action, Kind, Node, NodeAddresses, Part, Priority, Read, Regarding, Target, Texts};
 use causeway_types::{Cidr, Families, Family, NetworkName, NodeId, NodeName, TransitPeers, transit_address};
 use serde_json::{Value, json};
 
@@ -26,9 +26,9 @@ pub(crate) struct Nodes {
     parts: HostSubnets,
     /// Who has which chassis and tunnel addresses.
     claims: Claims,
-    /// Nodes by their own addresses.
-    by_address: BTreeMap<IpAddr, NodeName>,
-    /// Since when nothing is heard of a node, as far as this manager has seen.
+    /// Whose an address is.
+    addresses: NodeAddresses,
+    /// Since when a node is not well, or nothing is heard of it, as far as this manager has seen.
     silent_since: BTreeMap<NodeName, i64>,
 }
 
@@ -62,7 +62,7 @@ impl Nodes {
             all: BTreeMap::new(),
             ids: NodeIds::new(max_nodes),
             parts: HostSubnets::new(host_ranges(subnets)).map_err(Error::ClusterSubnets)?,
-            by_address: BTreeMap::new(),
+            addresses: NodeAddresses::default(),
             silent_since: BTreeMap::new(),
         })
     }
@@ -88,24 +88,23 @@ impl Nodes {
         self.all.contains_key(name)
     }
 
-    /// The addresses of nodes themselves.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
-        self.by_address.iter().map(|(address, node)| (*address, node))
+    /// The addresses of nodes themselves, by their kubelets' account.
+    pub(crate) fn named_addresses(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
+        let of = |node: &Node| node.addresses.clone().into_iter();
+        self.all.iter().flat_map(move |(name, node)| of(node).map(move |address| (address, name)))
     }
 
-    /// The node that has an address itself.
-    pub(crate) fn at(&self, address: IpAddr) -> Option<&NodeName> {
-        self.by_address.get(&address)
+    /// Whose an address is.
+    pub(crate) fn addresses(&self) -> &NodeAddresses {
+        &self.addresses
     }
 
-    fn index_addresses(&mut self) {
-        let of = |node: &Node| {
-            node.addresses.iter().map(|address| (*address, node.name.clone())).collect::<Vec<_>>()
-        };
-        self.by_address = self.all.values().flat_map(of).collect();
+    /// What an event about a node regards.
+    pub(crate) fn regarding(&self, name: &NodeName) -> Option<Regarding> {
+        self.all.get(name).map(regarding_node)
     }
 
-    /// Nodes of which nothing was heard since then, or for longer.
+    /// Nodes that are not well since then, or for longer.
     pub(crate) fn absent_since(&self, limit_ms: i64) -> impl Iterator<Item = &NodeName> {
         self.silent_since.iter().filter(move |(_, since)| **since <= limit_ms).map(|(name, _)| name)
     }
@@ -142,8 +141,8 @@ impl Nodes {
 
     /// What is new about the node; nothing if nothing is.
     fn apply(&mut self, node: Node, now_ms: i64) -> Option<Change> {
-        let (live, mtu, addresses) = (node.live, node.tunnel_mtu.clone(), node.addresses.clone());
-        if live {
+        let (live, mtu) = (node.live, node.tunnel_mtu.clone());
+        if node.ready {
             self.silent_since.remove(&node.name);
         } else {
             self.silent_since.entry(node.name.clone()).or_insert(now_ms);
@@ -153,11 +152,8 @@ impl Nodes {
         }
         let claims = self.claims.apply(&node);
         let name = node.name.clone();
+        let addresses = !self.addresses.set(&name, Some(&node)).is_empty();
         let before = self.all.insert(name.clone(), node);
-        let addresses = before.as_ref().map_or(&[][..], |before| &before.addresses) != addresses;
-        if addresses {
-            self.index_addresses();
-        }
         let live = before.as_ref().is_none_or(|before| before.live != live);
         let fresh = before.is_none();
         let ends = self.all.get(&name).map(ends_of) != before.as_ref().map(ends_of);
@@ -177,7 +173,7 @@ impl Nodes {
     fn remove(&mut self, name: &NodeName) -> BTreeSet<NodeName> {
         self.all.remove(name);
         self.silent_since.remove(name);
-        self.index_addresses();
+        self.addresses.set(name, None);
         self.ids.release(name);
         let without_id = self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned();
         without_id.chain(self.claims.remove(name)).collect()

@@ -18,7 +18,7 @@ use causeway_host::{Nft, bring, in_namespace, new_namespace};
 use causeway_plan::host::host;
 use causeway_record::{HostPort, Pod, Protocol};
 use causeway_testing::program;
-use causeway_types::host::{HostPlan, Key, NftFamily, Owner};
+use causeway_types::host::{HostPlan, Item, Key, NftFamily, Owner};
 use causeway_zone::{BridgePorts, Processes};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
@@ -148,11 +148,19 @@ fn place() -> Place {
 }
 
 fn shield() {
+    shield_of("openvswitch");
+}
+
+/// The planned table, where devices of this kind stand for the switch's.
+fn shield_of(kind: &str) {
     let mut zone = two_nodes(Ip::Dual, None);
     zone.apply_node(&settled(annotate(node("n3", 4), "node-encap-ips", r#"["172.18.0.4","fc00::4"]"#)));
     let key = Key::Table { family: NftFamily::Inet, name: "causeway-tunnels".into() };
     let mut plan = HostPlan::default();
-    plan.add(&Owner::node("tunnels"), host(&zone).get(&key).unwrap().clone());
+    let mut table = host(&zone).get(&key).unwrap().clone();
+    let Item::Table(planned) = &mut table else { panic!("{table:?}") };
+    planned.body = planned.body.replace("openvswitch", kind);
+    plan.add(&Owner::node("tunnels"), table);
     let applied = bring(&mut Nft::new(program("nft"), Nft::NODE), &plan);
     assert!(applied.problems.is_empty(), "{:?}", applied.problems);
 }
@@ -326,4 +334,32 @@ fn nobody_on_the_fabric_is_a_neighbour_of_the_node() {
     assert_eq!(heard(&own, 0), [""; 0]);
     to_pods();
     assert_eq!(heard(&there, 2), SITE);
+}
+
+/// What a process of the node sends into a tunnel of the kernel's datapath still belongs to its socket when it is wrapped. A VXLAN device at
+/// Geneve's port wraps packets likewise, and stands for the switch's own device. Nobody sends to that port himself, neither by the
+/// card nor by that device.
+#[test]
+fn what_the_kernels_datapath_wraps_leaves_the_node() {
+    let Place { underlay, geneve, behind: _behind } = place();
+    drop(geneve);
+    let tunnel = |peer: &str, device: &str, own: &str| {
+        run(&format!("ip link add over type vxlan id 5 remote {peer} dstport {GENEVE} dev {device}"));
+        run(&format!("ip address add {own}/24 dev over"));
+        run("ip link set over up");
+    };
+    tunnel(KNOWN[0], "eth0", "10.77.0.1");
+    underlay.does(|| tunnel(NODE[0], "eth0-end", "10.77.0.2"));
+    let there = underlay.listens(OTHER);
+    for shielded in [false, true] {
+        if shielded {
+            shield_of("vxlan");
+        }
+        send("10.77.0.1", "10.77.0.2", OTHER, "wrapped").unwrap();
+        assert_eq!(heard(&there, 1), ["wrapped"], "shielded: {shielded}");
+    }
+    for (from, to) in [(NODE[0], KNOWN[0]), ("10.77.0.1", "10.77.0.2")] {
+        let refused = send(from, to, GENEVE, "own").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{refused}");
+    }
 }

@@ -50,7 +50,6 @@ pub enum Kind {
     ClusterNetworkConnect,
     ZoneReport,
     Vtep,
-    IpamClaim,
     ConfigMap,
     EndpointSlice,
     ClusterNetworkPolicy,
@@ -75,7 +74,6 @@ impl Kind {
             Self::ClusterNetworkConnect => ApiResource::erase::<crd::ClusterNetworkConnect>(&()),
             Self::ZoneReport => ApiResource::erase::<crd::ZoneReport>(&()),
             Self::Vtep => ApiResource::erase::<crd::VTEP>(&()),
-            Self::IpamClaim => ApiResource::erase::<crd::IpamClaim>(&()),
             Self::ClusterNetworkPolicy => ApiResource::erase::<crd::policy::ClusterNetworkPolicy>(&()),
             Self::AdminNetworkPolicy => ApiResource::erase::<crd::policy::AdminNetworkPolicy>(&()),
             Self::BaselineAdminNetworkPolicy => {

@@ -186,6 +186,7 @@ pub struct Zone {
     config: ZoneConfig,
     default: NetworkName,
     nodes: Nodes,
+    node_addresses: causeway_record::NodeAddresses,
     bridge: Option<BridgePorts>,
     processes: Option<Processes>,
     /// Nodes that nobody listens to until they have cleared freed numbers.
@@ -220,6 +221,7 @@ impl Zone {
             config,
             default: NetworkName::default_network(),
             nodes,
+            node_addresses: causeway_record::NodeAddresses::default(),
             bridge: None,
             processes: None,
             away: BTreeSet::new(),

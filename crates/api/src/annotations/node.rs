@@ -175,6 +175,10 @@ pub struct ChassisRecord {
     /// Addresses of its tunnel end points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub encap_ips: Vec<IpAddr>,
+    /// The node's own addresses, as its kubelet named them when the record was first written; without those that it names no
+    /// longer. Empty, but there, if it names none of them any more.
+    #[serde(default, rename = "node-ips", skip_serializing_if = "Option::is_none")]
+    pub node_ips: Option<Vec<IpAddr>>,
     /// What the node claims and does not get, with the reasons, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,

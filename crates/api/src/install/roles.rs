@@ -82,8 +82,6 @@ fn cluster_manager() -> Value {
             &["network-attachment-definitions"],
             &["get", "list", "watch", "create", "update", "patch", "delete"],
         ),
-        rule("k8s.cni.cncf.io", &["ipamclaims"], &READ),
-        rule("k8s.cni.cncf.io", &["ipamclaims/status"], &["patch", "update"]),
         rule("", &["nodes", "pods", "namespaces"], &READ),
         rule("", &["nodes/status", "pods/status"], &["get", "patch"]),
         rule("networking.k8s.io", &["networkpolicies"], &READ),

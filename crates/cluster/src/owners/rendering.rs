@@ -131,7 +131,7 @@ impl Manager {
         let is_new = |subnet: &&PodSubnet| known.is_none_or(|known| !known.contains(subnet));
         let fresh =
             Network { subnets: wanted.subnets.iter().filter(is_new).copied().collect(), ..wanted.clone() };
-        fresh.underlay_overlap(self.nodes.addresses()).map_or(Ok(()), |problem| Err(problem.into()))
+        fresh.underlay_overlap(self.nodes.named_addresses()).map_or(Ok(()), |problem| Err(problem.into()))
     }
 
     fn register_owned(&mut self, intent: Network, key: &OwnerKey) -> Result<(), Trouble> {
