@@ -9,6 +9,8 @@ use crate::nothing_wrong;
 
 /// Addresses of the hosts outside of the cluster, IPv4 first.
 pub const OUTSIDE: [&str; 2] = ["172.30.0.2", "fd00:172:30::2"];
+/// The device by which it is on the nodes' own network.
+pub const OUTSIDE_DEVICE: &str = "eth0";
 /// Addresses of the host that is reached by way of a small MTU.
 pub const FAR: [&str; 2] = ["172.31.1.2", "fd00:172:31:1::2"];
 

@@ -5,6 +5,8 @@
 
 #[path = "e2e_gateway/host_ports.rs"]
 mod host_ports;
+#[path = "e2e_gateway/nodes.rs"]
+mod nodes;
 #[path = "e2e_gateway/proxy.rs"]
 mod proxy;
 #[path = "e2e_gateway/services.rs"]
@@ -134,6 +136,14 @@ fn a3_everything_else_is_dark() {
             "100.64.0.1",
             "100.64.0.2",
             "100.88.0.2",
+            "fd69::1",
+            "fd69::2",
+            "fd69::9",
+            "fd69::b",
+            "fd69::d",
+            "fd98::1",
+            "fd98::2",
+            "fd97::2",
         ] {
             dark.push(Ask::http(&url(address, 8080, "/hostname"), &format!("between {address}")));
         }

@@ -3,12 +3,18 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-use causeway_sandbox::harness::Sandbox;
+use causeway_host::in_namespace;
+use causeway_sandbox::harness::{IMAGE, Sandbox};
+use causeway_tests::forged::{self, Watcher};
 use causeway_tests::stream::{Carrier, Stream};
 use causeway_tests::{kill_and_wait, namespace, road, shared, start_labelled};
 use serde_json::{Value, json};
-use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 const ISLANDS: &str = include_str!("manifests/connect.yaml");
 const PODS: [(&str, &str); 8] = [
@@ -235,4 +241,99 @@ fn roads_end_what_they_do_not_carry_any_more() {
         sandbox.kubectl(widen).unwrap();
     }
     sandbox.kubectl(&["delete", "service", "stream", "--namespace=green"]).unwrap();
+}
+
+/// A pod of yellow with addresses of its choice.
+fn tenant(name: &str, addresses: &[&str]) -> String {
+    let wish = json!([{"name": "default", "ips": addresses}]).to_string();
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"namespace": "yellow", "name": name, "labels": {"pod": name},
+            "annotations": {"v1.multus-cni.io/default-network": wish}},
+        "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": IMAGE, "command": ["sleep", "9999"]}]},
+    })
+    .to_string()
+}
+
+/// A server that says what `forged` watchers look for, to whoever spoke to it once, for as long as the value lives.
+fn push(server: &Path, client: &Path, port: u16, to: IpAddr) -> Pushing {
+    let wanted = Arc::new(AtomicBool::new(true));
+    let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let bind =
+        |namespace: &Path| in_namespace(namespace, || Ok(UdpSocket::bind((any, port)).unwrap())).unwrap();
+    let (from, own) = (bind(server), bind(client));
+    from.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    own.send_to(b"begin", (to, port)).unwrap();
+    let (_, peer) = from.recv_from(&mut [0; 64]).unwrap();
+    let go_on = wanted.clone();
+    std::thread::spawn(move || {
+        while go_on.load(Ordering::Relaxed) {
+            // Errors that come back are about packets before.
+            let _error = from.send_to(b"forged:answer;", peer);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    Pushing(wanted)
+}
+
+struct Pushing(Arc<AtomicBool>);
+
+impl Drop for Pushing {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// POL-055: of a pod that may speak to a closed one and goes, somebody else takes the addresses. He neither hears what the closed one
+/// still answers, nor gets in by the connections that are in the memory of the switch.
+#[test]
+fn an_address_that_is_handed_on_brings_no_connections() {
+    let sandbox = prepared();
+    const WANTED: [&str; 2] = ["10.20.0.80/16", "fd20::80/64"];
+    let closed = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"namespace": "yellow", "name": "narrow"},
+        "spec": {"podSelector": {"matchLabels": {"pod": "b"}}, "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{"from": [{"podSelector": {"matchLabels": {"pod": "guest"}}}]}],
+            "egress": [{"to": [{"podSelector": {"matchLabels": {"pod": "guest"}}}]}]},
+    });
+    sandbox.apply(&tenant("guest", &WANTED)).unwrap();
+    sandbox.pod("yellow/guest").wait_ready().unwrap();
+    sandbox.apply(&closed.to_string()).unwrap();
+    sandbox.wait_settled().unwrap();
+    let (guest, server) = (namespace(sandbox, "yellow/guest"), namespace(sandbox, "yellow/b"));
+    let targets = addresses(sandbox, "yellow/b");
+    // By each family one that the guest began and one that the closed pod did.
+    let mut running: Vec<Pushing> = Vec::new();
+    for to in &targets {
+        running.push(push(&server, &guest, if to.is_ipv4() { 9101 } else { 9102 }, *to));
+    }
+    let watcher = Watcher::begin(&guest, "ovn-udn1");
+    assert_eq!(watcher.end(), BTreeSet::from(["answer".to_owned()]), "the test sees nothing");
+    let own = addresses(sandbox, "yellow/guest");
+    let begun: Vec<Pushing> =
+        own.iter().map(|own| push(&guest, &server, if own.is_ipv4() { 9103 } else { 9104 }, *own)).collect();
+    sandbox.kubectl(&["delete", "pod", "--namespace=yellow", "guest", "--now"]).unwrap();
+    drop(begun);
+    let heir = || sandbox.apply(&tenant("heir", &WANTED)).map(Some);
+    sandbox.wait_for("the heir to be accepted", heir).unwrap();
+    sandbox.pod("yellow/heir").wait_ready().unwrap();
+    sandbox.wait_settled().unwrap();
+    let heir = namespace(sandbox, "yellow/heir");
+    let at_heir = Watcher::begin(&heir, "ovn-udn1");
+    assert_eq!(at_heir.end(), BTreeSet::new(), "the heir hears what was meant for the guest");
+    // As if they were answers to what the closed pod began, and questions of what the guest did.
+    let at_server = Watcher::begin(&server, "ovn-udn1");
+    let own = addresses(sandbox, "yellow/heir");
+    for (from, to) in own.iter().zip(&targets) {
+        for port in if from.is_ipv4() { [9101, 9103] } else { [9102, 9104] } {
+            forged::send(&heir, "ovn-udn1", (*from, port).into(), (*to, port).into());
+        }
+    }
+    let mut seen = at_server.end();
+    seen.remove("answer");
+    assert_eq!(seen, BTreeSet::new(), "the closed pod hears the heir");
+    drop(running);
+    widen(sandbox, "yellow");
+    sandbox.kubectl(&["delete", "pod", "--namespace=yellow", "heir", "--now"]).unwrap();
 }

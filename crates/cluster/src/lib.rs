@@ -27,6 +27,7 @@ mod policies;
 mod replay;
 mod start;
 mod trouble;
+mod vteps;
 mod writes;
 mod zone_reports;
 

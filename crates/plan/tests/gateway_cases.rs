@@ -399,14 +399,76 @@ fn the_bridge_keeps_apart() {
     let has = |text: &str| assert!(all.iter().any(|flow| flow == text), "{text}\n{}", all.join("\n"));
     has("table=0,priority=320,in_port=3,udp,tp_dst=6081 actions=drop");
     has("table=0,priority=320,in_port=3,udp6,tp_dst=6081 actions=drop");
-    for inside in ["10.244.0.0/16", "10.96.0.0/16", "100.64.0.0/16", "100.88.0.0/16", "169.254.0.0/17"] {
-        has(&format!(
-            "table=0,priority=145,in_port=1,dl_dst=02:42:ac:12:00:02,ip,nw_dst={inside} actions=drop"
-        ));
+    let from_wire = "in_port=1,dl_dst=02:42:ac:12:00:02,ip";
+    for inside in
+        ["10.244.0.0/16", "10.96.0.0/16", "100.64.0.0/16", "100.65.0.0/16", "100.88.0.0/16", "169.254.0.0/17"]
+    {
+        has(&format!("table=0,priority=145,{from_wire},nw_dst={inside} actions=drop"));
+        has(&format!("table=0,priority=146,{from_wire},nw_src={inside} actions=drop"));
+    }
+    for ip in ["ip", "ipv6"] {
+        let parts = "nw_frag=yes,ct_state=-trk actions=ct(zone=64004,table=0)";
+        has(&format!("table=0,priority=340,in_port=3,{ip},{parts}"));
+        has(&format!("table=0,priority=340,in_port=1,dl_dst=02:42:ac:12:00:02,{ip},{parts}"));
+        let later = format!("table=0,priority=320,in_port=3,{ip},nw_frag=later,ct_state=+trk");
+        has(&format!("{later}-inv,ct_nw_proto=17,ct_tp_dst=6081 actions=drop"));
+        has(&format!("{later}+inv actions=drop"));
     }
     has("table=0,priority=245,in_port=3,dl_dst=0a:58:a9:fe:00:06,ip,nw_dst=10.244.0.0/16 actions=drop");
     has("table=0,priority=20,in_port=3 actions=drop");
     has("table=0,priority=1, actions=drop");
+}
+
+/// Nobody's pods reach the databases of a node, theirs or another one, whatever else is at these ports.
+#[test]
+fn databases_are_no_pods_business() {
+    let mut zone = zone(Ip::Dual);
+    let others = ["172.18.0.3", "192.0.2.3", "fc00:f853:ccd:e793::3"];
+    zone.apply_node(&support::at_addresses(node("n2", 3), &others));
+    let plan = host(&zone);
+    let all = flows(&plan);
+    let has = |text: &str| assert!(all.iter().any(|flow| flow == text), "{text}\n{}", all.join("\n"));
+    for other in others {
+        let to = if other.contains(':') { "tcp6,ipv6_dst" } else { "tcp,nw_dst" };
+        has(&format!("table=0,priority=262,in_port=3,{to}={other},tp_dst=6640/0xfff8 actions=drop"));
+    }
+    has("table=5,priority=2,reg0=1,tcp,nw_dst=172.18.0.2,tp_dst=6640/0xfff8 actions=drop");
+    has("table=5,priority=2,reg0=1,tcp6,ipv6_dst=fc00:f853:ccd:e793::2,tp_dst=6640/0xfff8 actions=drop");
+    let name = "causeway-databases".into();
+    match plan.get(&Key::Table { family: causeway_types::host::NftFamily::Inet, name }) {
+        Some(Item::Table(table)) => {
+            let rule = "iifname \"ovn-k8s-mp0\" tcp dport 6640-6647 drop";
+            assert!(table.body.contains(rule), "{}", table.body);
+            let text = format!("table inet causeway-databases {{\n{}}}\n", table.body);
+            feed(&["nft", "--check", "-f", "-"], &text);
+        }
+        other => panic!("{other:?}"),
+    }
+    let text: String = all.iter().map(|flow| format!("{flow}\n")).collect();
+    feed(&["ovs-ofctl", "-OOpenFlow15", "--no-names", "parse-flows", "-"], &text);
+}
+
+/// Clients keep their addresses where a service is local: nobody outside comes with one that its policies might mean, neither one of
+/// its own network nor one of a network that it is joined with.
+#[test]
+fn nobody_outside_comes_with_a_pods_address() {
+    let mut zone = zone(Ip::V4);
+    let mut web = service("ns1/web", &["10.96.0.66"]);
+    (web.ports[0].node_port, web.external_local) = (Some(30080), true);
+    zone.apply_service(&web);
+    let dropped = |zone: &Zone| -> Vec<String> {
+        let door = "table=5,priority=110,tcp,nw_dst=172.18.0.2,tp_dst=30080,nw_src=";
+        let all = flows(&host(zone)).into_iter();
+        all.filter_map(|flow| Some(flow.strip_prefix(door)?.strip_suffix(" actions=drop")?.to_owned()))
+            .collect()
+    };
+    assert_eq!(dropped(&zone), ["10.20.0.0/16"]);
+    let changes = zone.apply_connect(&support::connect("road", "compact", Ip::V4, &["layer3_1", "layer2_5"]));
+    assert!(changes.on(&zone).host.any());
+    assert_eq!(dropped(&zone), ["10.20.0.0/16", "203.203.0.0/16"]);
+    (web.external_local, web.ports[0].node_port) = (false, Some(30080));
+    zone.apply_service(&web);
+    assert_eq!(dropped(&zone), [""; 0], "clients come with the router's address");
 }
 
 /// Whoever plans a device has all addresses on it, and the node needs its own.
@@ -427,7 +489,10 @@ fn a_tagged_uplink() {
     let all = flows(&host(&zone));
     for flow in all.iter().filter(|flow| flow.contains("in_port=1,")) {
         assert!(
-            flow.contains("dl_vlan=7") && (flow.contains("strip_vlan") || flow.ends_with("drop")),
+            // What is put together comes back with its tag.
+            flow.contains("dl_vlan=7")
+                && (["strip_vlan", "table=0)"].iter().any(|text| flow.contains(text))
+                    || flow.ends_with("drop")),
             "{flow}"
         );
     }

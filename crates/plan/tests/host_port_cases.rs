@@ -74,6 +74,29 @@ fn host_ports_of_every_network() {
     }
 }
 
+/// A pod of another network, or a client by another card of the node, is no process of the node: it comes with the address that nodes
+/// have among each other, and policies do not let it in for the node's sake.
+#[test]
+fn only_the_node_itself_comes_with_its_inner_address() {
+    for ip in Ip::ALL {
+        let mut zone = zone(ip);
+        zone.apply_pod(&asking(plain(ip), &[port(8080, 80)]));
+        let rules = firewall(&host(&zone)).unwrap();
+        let inner: Vec<&str> =
+            rules.lines().filter(|line| line.contains("oifname \"ovn-k8s-mp0\"")).collect();
+        let sources = ip.pick(["10.244.0.2", "172.18.0.2"], ["fd00:10:244::2", "fc00:f853:ccd:e793::2"]);
+        assert_eq!(inner.len(), 2 * sources.len(), "{rules}");
+        for (pair, [own, node]) in inner.chunks(2).zip(sources) {
+            assert!(pair[0].contains("fib saddr type local snat") && pair[0].ends_with(own), "{}", pair[0]);
+            assert!(
+                pair[1].contains("fib saddr type != local snat") && pair[1].ends_with(node),
+                "{}",
+                pair[1]
+            );
+        }
+    }
+}
+
 /// What the programs of the real switch and firewall think of it.
 #[test]
 fn the_switch_and_the_firewall_can_read_it() {

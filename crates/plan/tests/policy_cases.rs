@@ -210,6 +210,25 @@ fn exceptions_are_subtracted() {
     assert!(zone.problems().values().any(|problem| problem.message.contains("more than 4096 subnets")));
 }
 
+/// POL-144: the name of an ACL says whose it is and which of his rules, however long names are.
+#[test]
+fn names_of_rules_keep_their_end() {
+    let mut zone = plain_zone(Ip::V4);
+    let rules =
+        json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [{}, {}], "egress": [{}]});
+    let names = |zone: &Zone| table(&northbound(zone), "policy:rules:", "ACL", &["name"]);
+    zone.apply_policy(&policy("x/short", rules.clone()));
+    assert_eq!(names(&zone), ["NP:x:short:Egress:0", "NP:x:short:Ingress:0", "NP:x:short:Ingress:1"]);
+    zone.delete_policy(&key("x", "short"));
+    let long = "a-name-of-which-somebody-was-proud-since-it-says-everything-there-is";
+    zone.apply_policy(&policy(&format!("x/{long}"), rules));
+    let found = names(&zone);
+    for end in [":Egress:0", ":Ingress:0", ":Ingress:1"] {
+        let name = found.iter().find(|name| name.ends_with(end)).unwrap_or_else(|| panic!("{found:?}"));
+        assert!(name.starts_with("NP:x:a-name-of-which-somebody-") && name.len() == 63, "{name}");
+    }
+}
+
 /// POL-114, POL-115: a selector looks at its policy's own network.
 #[test]
 fn selectors_stay_on_their_network() {
@@ -224,7 +243,7 @@ fn selectors_stay_on_their_network() {
     assert_eq!(groups_of(&zone, "ns1/web-0"), 2);
 }
 
-/// POL-118, POL-120, POL-121: a road for pods is in reach, one for services alone is not, and none is passed on.
+/// POL-118, POL-120, POL-121, cnc-cases X17: a road for pods is in reach, one for services alone is not, and none is passed on.
 #[test]
 fn selectors_reach_across_roads() {
     for topology in ["transit", "compact"] {

@@ -4,9 +4,9 @@
 mod support;
 
 use causeway_plan::running;
-use causeway_record::{Logging, Namespace, Pod};
+use causeway_record::{HostPort, Logging, Namespace, Pod, Protocol, ServicePort};
 use causeway_types::Tracked;
-use causeway_zone::{Change, Changes, Zone};
+use causeway_zone::{Changes, Zone};
 use serde_json::json;
 use support::*;
 
@@ -86,17 +86,51 @@ fn services_are_looked_at_behind_them() {
     assert!(is_over(&zone, "x/a", tracked("10.244.0.10:4000", "10.96.0.7:53", "10.244.0.12:53")));
 }
 
-/// Who comes or goes concerns nobody else's connections: only whoever is relabelled does.
+/// POL-055: whoever goes leaves his address to somebody else, so what was allowed for his sake is over; and whoever comes is a reason to
+/// look where an administrator may forbid something to him. Others who come and go are none.
 #[test]
-fn pods_that_come_and_go_are_no_reason_to_look() {
+fn an_address_that_is_handed_on_brings_no_connections() {
     let mut zone = plain_zone();
-    let all = json!({"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]});
-    zone.apply_policy(&policy("x/p", all));
+    let from_far = json!({"podSelector": {"matchLabels": {"pod": "b"}},
+        "ingress": [{"from": [{"podSelector": {"matchLabels": {"pod": "far"}}}]}]});
+    zone.apply_policy(&policy("x/p", from_far));
     let far = Pod { node: Some(node_name("n2")), ..on_default("far", 12) };
-    assert_eq!(networks(&zone.apply_pod(&far)), Vec::<Option<&str>>::new());
-    let changes = zone.apply_pod(&labelled(far.clone(), "other"));
-    assert!(changes.iter().any(|change| matches!(change, Change::Narrowed(_))), "{changes:?}");
-    assert_eq!(networks(&zone.delete_pod(&far.key)), Vec::<Option<&str>>::new());
+    let other = Pod { node: Some(node_name("n2")), ..on_default("other", 12) };
+    let nobody_looks = Vec::<Option<&str>>::new();
+    let looked_at = [Some("default")];
+    let running = direct("10.244.0.12:4000", "10.244.0.11:80");
+
+    assert_eq!(networks(&zone.apply_pod(&far)), nobody_looks);
+    assert!(!is_over(&zone, "x/b", running));
+    assert_eq!(networks(&zone.delete_pod(&far.key)), looked_at, "it is gone");
+    assert!(is_over(&zone, "x/b", running), "nobody has the address");
+    assert_eq!(networks(&zone.apply_pod(&other)), nobody_looks);
+    assert!(is_over(&zone, "x/b", running), "somebody else has it");
+    assert_eq!(networks(&zone.delete_pod(&other.key)), nobody_looks, "nothing was allowed for its sake");
+
+    zone.apply_pod(&far);
+    let finished = Pod { finished: true, ..far.clone() };
+    assert_eq!(networks(&zone.apply_pod(&finished)), looked_at, "it has ended, and its address is free");
+    zone.apply_pod(&far);
+    let elsewhere = Pod { node: Some(node_name("n2")), ..labelled(on_default("far", 13), "far") };
+    assert_eq!(networks(&zone.apply_pod(&elsewhere)), looked_at, "it has another address");
+    assert_eq!(networks(&zone.apply_pod(&elsewhere)), nobody_looks);
+    let changes = zone.apply_pod(&labelled(elsewhere.clone(), "other"));
+    assert_eq!(networks(&changes), looked_at, "it has another label");
+
+    let no_other = json!({"tier": "Admin", "priority": 7,
+        "subject": {"namespaces": {"matchLabels": {"name": "x"}}},
+        "ingress": [{"action": "Deny", "from": [
+            {"pods": {"namespaceSelector": {}, "podSelector": {"matchLabels": {"pod": "other"}}}}]}]});
+    zone.apply_cluster_policy(&cluster_policy("no-other", no_other));
+    assert_eq!(networks(&zone.apply_pod(&other)), looked_at, "an administrator means it");
+    assert_eq!(networks(&zone.apply_pod(&on_default("c", 14))), nobody_looks);
+}
+
+/// Of a network, or of all of them.
+#[test]
+fn ports_of_those_whose_connections_are_looked_at() {
+    let zone = plain_zone();
     let ports = |on: Option<&str>| -> Vec<String> {
         let on = on.map(|name| [name.parse().unwrap()].into());
         running::ports(&zone, on.as_ref()).into_keys().filter(|name| name.starts_with("x_")).collect()
@@ -133,4 +167,101 @@ fn what_goes_directly_over_a_road_for_services_is_over() {
         zone.apply_connect(&granting(other, true, false));
         assert!(!over(&zone, far, far), "another road grants it");
     }
+}
+
+/// `ns1/dns` on blue, by UDP and by TCP, with these endpoints of it.
+fn asked_by_udp(zone: &mut Zone, endpoints: &[&str]) -> Changes {
+    let mut dns = service("ns1/dns", &["10.96.0.53"]);
+    dns.ports = vec![service_port("", Protocol::Udp, 53), service_port("web", Protocol::Tcp, 80)];
+    let mut targets = slice("ns1/dns-1", "dns", Some("cluster_udn_blue"), endpoints);
+    targets.ports.as_mut().unwrap()[0].protocol = Some("UDP".into());
+    zone.apply_service(&dns);
+    zone.apply_endpoint_slice(&targets)
+}
+
+fn stranded(zone: &Zone, to: &str, asked: &str) -> bool {
+    let one = tracked("10.20.1.7:4000", asked, to);
+    running::stranded(zone, [one]) == [one]
+}
+
+/// Who was led to a target that has left its service is led to nobody; neither who is led to one that stays, nor who asks directly.
+#[test]
+fn a_target_that_has_left_strands_its_clients() {
+    let mut zone = cluster(Ip::V4, None);
+    zone.apply_namespace(&namespace("ns1", true));
+    asked_by_udp(&mut zone, &["10.20.1.5@n1", "10.20.2.7@n2"]);
+    let (dns, first, second) = ("10.96.0.53:53", "10.20.1.5:8080", "10.20.2.7:8080");
+    assert!(!stranded(&zone, first, dns) && !stranded(&zone, second, dns));
+    let changes = asked_by_udp(&mut zone, &["10.20.1.5@n1"]);
+    assert!(zone.may_strand(&changes), "{changes:?}");
+    assert!(!stranded(&zone, first, dns), "it stays");
+    assert!(stranded(&zone, second, dns), "it has left");
+    assert!(!stranded(&zone, second, second), "nobody has led this one");
+    assert!(stranded(&zone, first, "10.96.0.53:54"), "a port that the service has no more");
+    assert!(!stranded(&zone, first, "172.18.0.2:53"), "nobody can tell whose that was");
+
+    let changes = zone.delete_service(&key("ns1", "dns"));
+    assert!(zone.may_strand(&changes), "{changes:?}");
+    assert!(stranded(&zone, first, dns), "the service is gone");
+}
+
+/// By whatever address a service is reached: ports of the node, and with its own endpoints alone.
+#[test]
+fn nodes_and_balancers_addresses_lead_as_well() {
+    let mut zone = cluster(Ip::V4, Some("shared"));
+    zone.apply_namespace(&namespace("ns1", true));
+    asked_by_udp(&mut zone, &["10.20.1.5@n1", "10.20.2.7@n2"]);
+    let mut dns = service("ns1/dns", &["10.96.0.53"]);
+    dns.ports = vec![ServicePort { node_port: Some(30053), ..service_port("", Protocol::Udp, 53) }];
+    dns.ingress_ips = vec!["192.0.2.7".parse().unwrap()];
+    for (local, far_strands) in [(false, false), (true, true)] {
+        dns.local = local;
+        zone.apply_service(&dns);
+        assert_eq!(stranded(&zone, "10.20.2.7:8080", "10.96.0.53:53"), far_strands, "local: {local}");
+        for asked in ["172.18.0.2:30053", "192.0.2.7:53"] {
+            assert!(!stranded(&zone, "10.20.2.7:8080", asked), "{asked}");
+            assert!(stranded(&zone, "10.20.2.8:8080", asked), "{asked}");
+        }
+    }
+}
+
+/// While it is not certain where a service leads, nobody is taken from anybody.
+#[test]
+fn what_is_held_strands_nobody() {
+    let mut zone = cluster(Ip::V4, None);
+    zone.apply_namespace(&namespace("ns1", true));
+    asked_by_udp(&mut zone, &["10.20.1.5@n1"]);
+    assert!(stranded(&zone, "10.20.2.7:8080", "10.96.0.53:53"));
+    let mut unnumbered = blue(Ip::V4);
+    unnumbered.annotate("k8s.ovn.org/network-id", None);
+    zone.apply_nad(&unnumbered);
+    assert!(!stranded(&zone, "10.20.2.7:8080", "10.96.0.53:53"));
+}
+
+/// A service without UDP is no reason to read the switch's memory.
+#[test]
+fn services_of_tcp_alone_strand_nobody() {
+    let mut zone = cluster(Ip::V4, None);
+    zone.apply_namespace(&namespace("ns1", true));
+    let changes = zone.apply_service(&service("ns1/web", &["10.96.0.50"]));
+    assert!(!changes.is_empty() && !zone.may_strand(&changes));
+    assert!(!running::leads_anybody(&zone));
+    let changes =
+        zone.apply_endpoint_slice(&slice("ns1/web-1", "web", Some("cluster_udn_blue"), &["10.20.1.5@n1"]));
+    assert!(!changes.is_empty() && !zone.may_strand(&changes));
+    asked_by_udp(&mut zone, &["10.20.1.5@n1"]);
+    assert!(running::leads_anybody(&zone));
+}
+
+/// A pod's port of the node.
+#[test]
+fn host_ports_lead_to_the_pod_that_has_them() {
+    let mut zone = cluster(Ip::V4, Some("shared"));
+    let host_ports = Ok(vec![HostPort { address: None, protocol: Protocol::Udp, port: 5353, target: 53 }]);
+    let pod = Pod { host_ports, ..web(Ip::V4) };
+    let changes = zone.apply_pod(&pod);
+    assert!(zone.may_strand(&changes), "{changes:?}");
+    let own = zone.primary(&pod.key).unwrap().address.as_ref().unwrap().ips().next().unwrap().addr();
+    assert!(!stranded(&zone, &format!("{own}:53"), "172.18.0.2:5353"));
+    assert!(stranded(&zone, "10.20.1.99:53", "172.18.0.2:5353"), "another pod had it before");
 }

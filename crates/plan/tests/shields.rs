@@ -1,10 +1,11 @@
 //! The shield around tunnels, with real packets: the planned table in the kernel of a throw-away node, and beside it somebody on
 //! the underlay, who is a recorded node or nobody, and somebody behind the node, as a pod is. The switch of userspace takes
-//! Geneve before nftables sees it, so a whole cluster of ours cannot show this.
+//! Geneve before nftables sees it, so a whole cluster of ours cannot show this. The same for the table of host ports.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::net::UdpSocket;
@@ -15,10 +16,13 @@ use std::time::Duration;
 
 use causeway_host::{Nft, bring, in_namespace, new_namespace};
 use causeway_plan::host::host;
+use causeway_record::{HostPort, Pod, Protocol};
 use causeway_testing::program;
-use causeway_types::host::{HostPlan, Key, NftFamily, Owner};
+use causeway_types::host::{HostPlan, Item, Key, NftFamily, Owner};
+use causeway_zone::{BridgePorts, Processes};
 use nix::sched::{CloneFlags, unshare};
-use support::{Ip, annotate, node, settled, two_nodes};
+use serde_json::json;
+use support::{Ip, annotate, cluster, nad, node, plain, settled, two_nodes};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Cables deliver at once; a busy kernel may take a moment.
@@ -144,11 +148,19 @@ fn place() -> Place {
 }
 
 fn shield() {
+    shield_of("openvswitch");
+}
+
+/// The planned table, where devices of this kind stand for the switch's.
+fn shield_of(kind: &str) {
     let mut zone = two_nodes(Ip::Dual, None);
     zone.apply_node(&settled(annotate(node("n3", 4), "node-encap-ips", r#"["172.18.0.4","fc00::4"]"#)));
     let key = Key::Table { family: NftFamily::Inet, name: "causeway-tunnels".into() };
     let mut plan = HostPlan::default();
-    plan.add(&Owner::node("tunnels"), host(&zone).get(&key).unwrap().clone());
+    let mut table = host(&zone).get(&key).unwrap().clone();
+    let Item::Table(planned) = &mut table else { panic!("{table:?}") };
+    planned.body = planned.body.replace("openvswitch", kind);
+    plan.add(&Owner::node("tunnels"), table);
     let applied = bring(&mut Nft::new(program("nft"), Nft::NODE), &plan);
     assert!(applied.problems.is_empty(), "{:?}", applied.problems);
 }
@@ -209,5 +221,145 @@ fn geneve_is_heard_of_recorded_nodes_and_never_passed_on() {
         let refused = send(from, to, GENEVE, "own").unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{refused}");
         send(from, to, OTHER, "own").unwrap();
+    }
+}
+
+/// Who comes to a pod of the default network by a port of its node: a process of the node has the address that policies let in for the
+/// node's sake, a pod of another network and a client by another card have the one that nodes know each other by.
+#[test]
+fn host_ports_tell_the_node_from_its_guests() {
+    unshare(CloneFlags::CLONE_NEWNET).expect("tests of the kernel need root");
+    run("ip link set lo up");
+    let node = ["172.18.0.2", "fc00:f853:ccd:e793::2"];
+    let inner = ["10.244.0.2", "fd00:10:244::2"];
+    let guest = ["169.254.0.11", "fd69::b"];
+    let guests =
+        Beside::new("breth0", node, &[&guest[..], &["172.18.0.9", "fc00:f853:ccd:e793::9"]].concat());
+    let pod = Beside::new("ovn-k8s-mp0", inner, &["10.244.0.3", "fd00:10:244::3"]);
+    let other = Beside::new("eth9", ["10.0.0.1", "fd10::1"], &BEHIND);
+    for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{setting}"), "1").unwrap();
+    }
+    guest.iter().for_each(|guest| run(&format!("ip route add {guest} dev breth0")));
+    open_port();
+    let server = pod.listens(53);
+    for (family, to) in node.into_iter().enumerate() {
+        send(to, to, 8080, "node").unwrap();
+        guests.sends(guest[family], to, 8080, "guest");
+        other.sends(BEHIND[family], to, 8080, "other card");
+        let mut sources = BTreeMap::new();
+        let mut buffer = [0; 100];
+        while sources.len() < 3 {
+            let (length, from) = server.recv_from(&mut buffer).unwrap();
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            sources.insert(text, from.ip().to_canonical().to_string());
+        }
+        let wanted = [("guest", to), ("node", inner[family]), ("other card", to)];
+        let wanted = wanted.map(|(who, source)| (who.to_owned(), source.to_owned()));
+        assert_eq!(sources, BTreeMap::from(wanted));
+    }
+}
+
+/// The planned table of host ports, with port 8080 for port 53 of a pod.
+fn open_port() {
+    let mut zone = cluster(Ip::Dual, Some("shared"));
+    zone.set_bridge(Some(BridgePorts { bridge: "breth0".into(), patch: Some(3), uplink: Some(1) }));
+    zone.set_processes(Processes::default());
+    let port = HostPort { address: None, protocol: Protocol::Udp, port: 8080, target: 53 };
+    zone.apply_pod(&Pod { host_ports: Ok(vec![port]), ..plain(Ip::Dual) });
+    let key = Key::Table { family: NftFamily::Inet, name: "causeway-host-ports".into() };
+    let mut plan = HostPlan::default();
+    plan.add(&Owner::node("host-ports"), host(&zone).get(&key).unwrap().clone());
+    let applied = bring(&mut Nft::new(program("nft"), Nft::NODE), &plan);
+    assert!(applied.problems.is_empty(), "{:?}", applied.problems);
+}
+
+const SITE: [&str; 2] = ["10.9.0.9", "fd09::9"];
+const POD: [&str; 2] = ["10.20.0.5", "fd20::5"];
+/// Addresses as pods of this node have them, in the hands of somebody at another site.
+const FORGED: [&str; 2] = ["10.20.0.99", "fd20::99"];
+
+/// The table of a network on the fabric, as it is planned.
+fn walls() {
+    let mut zone = two_nodes(Ip::Dual, None);
+    zone.apply_node(&annotate(node("n1", 2), "vteps", r#"{"fabric":{"ips":["10.255.0.1"]}}"#));
+    let config = json!({"topology": "layer3", "subnets": "10.20.0.0/16/24,fd20::/48/64", "transport": "evpn",
+                        "evpn": {"vtep": "fabric", "ipVRF": {"vni": 1001}}});
+    zone.apply_nad(&nad("ns1/blue", "cluster_udn_blue", 1, config));
+    let key = Key::Table { family: NftFamily::Inet, name: "causeway-fabric-1".into() };
+    let mut plan = HostPlan::default();
+    plan.add(&Owner::new("network:cluster_udn_blue"), host(&zone).get(&key).unwrap().clone());
+    let applied = bring(&mut Nft::new(program("nft"), Nft::NODE), &plan);
+    assert!(applied.problems.is_empty(), "{:?}", applied.problems);
+}
+
+/// Two cables stand for the VRF and for the node's leg in the network. With the walls the node hears nobody who comes by them, whoever is
+/// beyond reaches pods, and nobody does with addresses of pods. Without them all of that passes: the packets are good.
+#[test]
+fn nobody_on_the_fabric_is_a_neighbour_of_the_node() {
+    unshare(CloneFlags::CLONE_NEWNET).expect("tests of the kernel need root");
+    run("ip link set lo up");
+    let (site_end, pod_end) = (["10.9.0.1", "fd09::1"], ["10.20.0.2", "fd20::2"]);
+    let (site, pods) = (Beside::new("blue", site_end, &SITE), Beside::new("ovn-k8s-mp1", pod_end, &POD));
+    site.does(|| {
+        run("ip address add 10.20.0.99/32 dev blue-end");
+        run("ip address add fd20::99/128 dev blue-end nodad");
+    });
+    let settings = [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
+    for (setting, value) in
+        settings.iter().chain(&[("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/blue/rp_filter", "0")])
+    {
+        std::fs::write(format!("/proc/sys/net/{setting}"), value).unwrap();
+    }
+    let (own, there) = (listen(OTHER), pods.listens(OTHER));
+    let to_node = || {
+        for family in 0..2 {
+            site.sends(SITE[family], site_end[family], OTHER, SITE[family]);
+            pods.sends(POD[family], pod_end[family], OTHER, POD[family]);
+        }
+    };
+    let to_pods = || {
+        for family in 0..2 {
+            site.sends(SITE[family], POD[family], OTHER, SITE[family]);
+            site.sends(FORGED[family], POD[family], OTHER, FORGED[family]);
+        }
+    };
+    to_node();
+    assert_eq!(heard(&own, 4), [POD[0], SITE[0], SITE[1], POD[1]]);
+    to_pods();
+    assert_eq!(heard(&there, 4), [FORGED[0], SITE[0], SITE[1], FORGED[1]]);
+
+    walls();
+    to_node();
+    assert_eq!(heard(&own, 0), [""; 0]);
+    to_pods();
+    assert_eq!(heard(&there, 2), SITE);
+}
+
+/// What a process of the node sends into a tunnel of the kernel's datapath still belongs to its socket when it is wrapped. A VXLAN device at
+/// Geneve's port wraps packets likewise, and stands for the switch's own device. Nobody sends to that port himself, neither by the
+/// card nor by that device.
+#[test]
+fn what_the_kernels_datapath_wraps_leaves_the_node() {
+    let Place { underlay, geneve, behind: _behind } = place();
+    drop(geneve);
+    let tunnel = |peer: &str, device: &str, own: &str| {
+        run(&format!("ip link add over type vxlan id 5 remote {peer} dstport {GENEVE} dev {device}"));
+        run(&format!("ip address add {own}/24 dev over"));
+        run("ip link set over up");
+    };
+    tunnel(KNOWN[0], "eth0", "10.77.0.1");
+    underlay.does(|| tunnel(NODE[0], "eth0-end", "10.77.0.2"));
+    let there = underlay.listens(OTHER);
+    for shielded in [false, true] {
+        if shielded {
+            shield_of("vxlan");
+        }
+        send("10.77.0.1", "10.77.0.2", OTHER, "wrapped").unwrap();
+        assert_eq!(heard(&there, 1), ["wrapped"], "shielded: {shielded}");
+    }
+    for (from, to) in [(NODE[0], KNOWN[0]), ("10.77.0.1", "10.77.0.2")] {
+        let refused = send(from, to, GENEVE, "own").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{refused}");
     }
 }

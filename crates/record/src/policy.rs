@@ -19,6 +19,9 @@ use crate::meta::{Unread, created, object_key, uid};
 use crate::service::{port, protocol};
 use crate::{ObjectKey, Protocol, Watched};
 
+/// With more subnets in one rule, when its exceptions are taken out, none of them counts.
+const MOST_SUBNETS: usize = 4096;
+
 /// A NetworkPolicy.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct NetworkPolicy {
@@ -145,10 +148,28 @@ impl Reader {
     ) -> PolicyRule {
         let peers = peers.filter(|peers| !peers.is_empty());
         let ports = ports.filter(|ports| !ports.is_empty());
+        let peers = peers.map(|peers| peers.into_iter().filter_map(|peer| self.peer(peer)).collect());
         PolicyRule {
-            peers: peers.map(|peers| peers.into_iter().filter_map(|peer| self.peer(peer)).collect()),
+            peers: peers.map(|peers| self.bounded(peers)),
             ports: ports.map(|ports| ports.into_iter().filter_map(|port| self.port(port)).collect()),
         }
+    }
+
+    /// A rule's peers, whose subnets are as many as a node carries out.
+    fn bounded(&mut self, mut peers: Vec<PolicyPeer>) -> Vec<PolicyPeer> {
+        let subnets = |peer: &PolicyPeer| match peer {
+            PolicyPeer::Pods { .. } => 0,
+            PolicyPeer::Block { cidr, except } => cidr.without(except).len(),
+        };
+        // Not all are counted where the first of them are too many.
+        let rest = peers.iter().try_fold(MOST_SUBNETS, |left, peer| left.checked_sub(subnets(peer)));
+        if rest.is_none() {
+            peers.retain(|peer| matches!(peer, PolicyPeer::Pods { .. }));
+            self.problems.insert(format!(
+                "a rule has more than {MOST_SUBNETS} subnets, without those that it excepts: none of them counts"
+            ));
+        }
+        peers
     }
 
     fn peer(&mut self, peer: networking::NetworkPolicyPeer) -> Option<PolicyPeer> {
@@ -262,6 +283,27 @@ mod tests {
         assert_eq!(isolates(json!({"podSelector": {}, "egress": []})), (true, false));
         assert_eq!(isolates(json!({"podSelector": {}, "egress": [{}]})), (true, true));
         assert_eq!(isolates(json!({"podSelector": {}, "policyTypes": ["Egress"]})), (false, true));
+    }
+
+    /// POL-141: a tenant hears of it, since it stands among what cannot be read.
+    #[test]
+    fn too_many_subnets_are_none() {
+        let rule = |blocks: u32| {
+            let block = |n| json!({"ipBlock": {"cidr": format!("10.{}.{}.0/24", n / 256, n % 256)}});
+            let peers: Vec<_> = (0..blocks).map(block).chain([json!({"podSelector": {}})]).collect();
+            policy(json!({"podSelector": {}, "ingress": [{"from": peers}]}))
+        };
+        let peers = |policy: &NetworkPolicy| policy.ingress.as_ref().unwrap()[0].peers.clone().unwrap().len();
+        let (fits, many) = (rule(4096), rule(4097));
+        assert_eq!((peers(&fits), fits.unreadable.len()), (4097, 0));
+        assert_eq!((peers(&many), many.unreadable.len()), (1, 1), "pods are selected all the same");
+        assert!(many.unreadable[0].contains("more than 4096 subnets"), "{:?}", many.unreadable);
+        // Exceptions make several subnets of one.
+        let holed = json!({"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.0.0.1/32"]}});
+        let of = |count: usize| {
+            policy(json!({"podSelector": {}, "ingress": [{"from": vec![holed.clone(); count]}]}))
+        };
+        assert_eq!((of(128).unreadable.len(), of(129).unreadable.len()), (0, 1), "each is 32 subnets");
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub enum Change {
         /// The network.
         network: NetworkName,
     },
-    /// Whom policies on a network select among those who are there already.
+    /// Whom policies on a network select among those who were there already.
     Narrowed(NetworkName),
     /// Which specs of cluster-scoped policies are carried out.
     Versions,

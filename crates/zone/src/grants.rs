@@ -33,6 +33,12 @@ impl Zone {
         subnets.filter(|(peer, subnet)| is_free(peer, subnet)).map(|(_, subnet)| subnet).collect()
     }
 
+    /// The subnets of all pods whom policies on a network may mean, its own among them.
+    pub fn subnets_in_reach(&self, network: &NetworkName) -> BTreeSet<Cidr> {
+        let networks = self.reach(network);
+        networks.iter().flat_map(|network| self.pod_subnets(network)).map(|(_, subnet)| subnet).collect()
+    }
+
     pub(super) fn pod_subnets<'a>(
         &'a self,
         network: &'a NetworkName,

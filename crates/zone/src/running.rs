@@ -28,6 +28,17 @@ impl Changes {
 }
 
 impl Zone {
+    /// Whether after these changes somebody may serve no more whom clients of UDP were led to.
+    pub fn may_strand(&self, changes: &Changes) -> bool {
+        let speaks = |key: &ObjectKey| self.service(key).is_none_or(|service| service.speaks(Protocol::Udp));
+        changes.iter().any(|change| match change {
+            Change::Everything | Change::HostPorts(_) => true,
+            Change::Service(key) | Change::Endpoints { service: key, .. } => speaks(key),
+            Change::Namespace(namespace) => self.services_in(namespace).any(|key| speaks(&key)),
+            _ => false,
+        })
+    }
+
     /// Whether a connection through the port of a pod of this node, on its primary network, could not begin any more.
     pub fn is_over(&self, pod: &ObjectKey, running: &Tracked) -> bool {
         let Some(port) = self.primary(pod) else { return false };
@@ -39,7 +50,7 @@ impl Zone {
             (false, true) => (Direction::Ingress, from),
             _ => return false,
         };
-        if direction == Direction::Ingress && is_always_let_in(net, peer) {
+        if direction == Direction::Ingress && self.is_always_let_in(net, peer) {
             return false;
         }
         let (network, protocol, port) = (net.name(), Protocol::Udp, running.to.port());
@@ -47,6 +58,15 @@ impl Zone {
         // Who comes by a service looks, to its endpoint, like anybody else: only where he began it can that be told.
         let guarded = direction == Direction::Egress && running.is_direct() && self.is_guarded(network, to);
         guarded || !self.policies_allow(&meeting)
+    }
+
+    /// The pod's own node, where it has a leg in the network, and a pod that reaches itself by way of a service.
+    fn is_always_let_in(&self, net: &Active, peer: IpAddr) -> bool {
+        let has_leg = net.is_default() || self.gateway().is_ok_and(|it| it.is_some_and(|it| it.local));
+        net.legs.iter().any(|leg| {
+            let itself = masquerade_address(&leg.masquerade, MasqueradeRole::Hairpin);
+            (has_leg && leg.management.addr() == peer) || itself == Ok(peer)
+        })
     }
 
     /// Whether a connection for services alone keeps pods of a network from going to an address directly.
@@ -63,12 +83,4 @@ impl Zone {
 
 fn has(subnets: impl IntoIterator<Item = Cidr>, address: IpAddr) -> bool {
     subnets.into_iter().any(|subnet| subnet.contains_address(address))
-}
-
-/// The pod's own node, and a pod that reaches itself by way of a service.
-fn is_always_let_in(net: &Active, peer: IpAddr) -> bool {
-    net.legs.iter().any(|leg| {
-        let itself = masquerade_address(&leg.masquerade, MasqueradeRole::Hairpin);
-        leg.management.addr() == peer || itself == Ok(peer)
-    })
 }

@@ -6,6 +6,7 @@ use causeway_sandbox::harness::{IMAGE, Sandbox};
 use causeway_tests::ask::{Ask, Said, asked_from, asked_from_pods, node_addresses, source, url};
 use causeway_tests::nothing_wrong;
 use causeway_tests::outside::OUTSIDE;
+use serde_json::json;
 
 /// Namespaces with a pod `door` on n1, each with its port for TCP; UDP has the next one.
 const DOORS: [(&str, u16); 3] = [("blue", 8180), ("green", 8190), ("plain", 8200)];
@@ -91,6 +92,37 @@ fn c3_host_ports_from_pods_of_every_network() {
         let all = asks(&node_addresses("n1"), &DOORS);
         wait_answers(sandbox, pod, all, |asks| Ok(asked_from_pods(sandbox, &[pod], asks)?.remove(0).1));
     }
+}
+
+/// A pod of the default network that is closed is closed at its host port, too: pods of other networks on its node are no processes of
+/// the node.
+#[test]
+fn c3_policies_hold_at_host_ports() {
+    let sandbox = islands();
+    open(sandbox);
+    let policy = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"namespace": "plain", "name": "door"},
+        "spec": {"podSelector": {"matchLabels": {"door": "yes"}},
+            "ingress": [{"from": [{"podSelector": {"matchLabels": {"friend": "yes"}}}]}]},
+    });
+    sandbox.kubectl(&["label", "pod", "--overwrite", "--namespace=plain", "a", "friend=yes"]).unwrap();
+    let all = asks(&node_addresses("n1"), &DOORS[2..]);
+    let others = ["blue/a", "red/a", "green/a", "blue/b", "plain/b"];
+    let open_to = |who: &dyn Fn(&str) -> bool| {
+        let mut said = asked_from_pods(sandbox, &[&others[..], &["plain/a"]].concat(), &all)?;
+        for host in ["n1", "n2", "outside"] {
+            said.push((host, asked_from(sandbox, host, &all)));
+        }
+        let wanted = |host: &str| if who(host) { all.len() } else { 0 };
+        let wrong = said.iter().filter(|(host, said)| said.len() != wanted(host));
+        nothing_wrong(&wrong.map(|(host, said)| format!("{host}: {said:?}")).collect::<Vec<_>>(), "")
+    };
+    sandbox.wait_for("host ports that everybody reaches", || open_to(&|_| true)).unwrap();
+    sandbox.apply(&policy.to_string()).unwrap();
+    let few = || open_to(&|who| who == "plain/a" || who == "n1");
+    sandbox.wait_for("host ports that a friend and the node reach", few).unwrap();
+    sandbox.kubectl(&["delete", "networkpolicy", "--namespace=plain", "door"]).unwrap();
+    sandbox.wait_for("host ports that everybody reaches again", || open_to(&|_| true)).unwrap();
 }
 
 /// With the pods everything goes that was there for their ports.

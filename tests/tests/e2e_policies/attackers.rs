@@ -5,12 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use causeway_sandbox::harness::Sandbox;
+use causeway_tests::ask::node_addresses;
 use causeway_tests::forged::{self, Watcher};
-use causeway_tests::talk::answers;
-use causeway_tests::{namespace, network};
+use causeway_tests::outside::{OUTSIDE, OUTSIDE_DEVICE};
+use causeway_tests::talk::{answers, namespace_of_host};
+use causeway_tests::{namespace, network, road};
 use serde_json::json;
 
-use super::{delete_policies, deny_in, policy, prepared, wait};
+use super::{MAIN, delete_policies, deny_in, name_of, policy, prepared, wait};
 
 /// The attacker, the target on another node, and the device of their network.
 const PAIRS: [(&str, &str, &str); 3] =
@@ -99,5 +101,97 @@ fn no_disguise_gets_through() {
         }
     }
     delete_policies(sandbox);
+    wait(sandbox, "islands again", &[], |_, _| true);
+}
+
+/// A service with a node port, by which clients keep their addresses, at the attacked pod's closed port.
+fn door(namespace: &str, node_port: u16) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"namespace": namespace, "name": "door"},
+        "spec": {"type": "NodePort", "externalTrafficPolicy": "Local", "ipFamilyPolicy": "RequireDualStack",
+            "selector": {"pod": "b"},
+            "ports": [{"protocol": "UDP", "port": 81, "targetPort": CLOSED, "nodePort": node_port}]},
+    })
+    .to_string()
+}
+
+/// The address that the pod's node has in the pod's subnet, and policies let in where it is the node's.
+fn management(of: IpAddr, network: &str) -> IpAddr {
+    match of {
+        IpAddr::V4(_) if network == "yellow" => [10, 20, 0, 2].into(),
+        IpAddr::V4(of) => {
+            let [a, b, c, _] = of.octets();
+            [a, b, c, 2].into()
+        }
+        IpAddr::V6(of) => {
+            let [a, b, c, d, ..] = of.segments();
+            [a, b, c, d, 0, 0, 0, 2].into()
+        }
+    }
+}
+
+/// Clients of a service that is local keep their addresses, and policies go by these. So nobody outside comes with that of a pod whom a
+/// policy lets in, of his network or of one that it is joined with, nor with the node's.
+#[test]
+fn nobody_outside_comes_as_somebody_inside() {
+    let sandbox = prepared();
+    sandbox.apply(&road("main", "main", 168, "PodNetwork")).unwrap();
+    wait(sandbox, "a road", &[MAIN], |_, _| true);
+    let outside = namespace_of_host(sandbox, "outside");
+    let pairs = PAIRS.map(|pair| (network(pair.0), Attack::both(sandbox, pair)));
+    let green: Vec<IpAddr> =
+        sandbox.pod("green/a").addresses().unwrap().iter().map(|text| text.parse().unwrap()).collect();
+    for (port, (namespace, _)) in (30_941..).zip(&pairs) {
+        sandbox.apply(&door(namespace, port)).unwrap();
+    }
+    sandbox.wait_settled().unwrap();
+    let through = |attack: &Attack, port: u16, from: (IpAddr, u16)| {
+        let node = node_addresses("n2").map(|text| text.parse::<IpAddr>().unwrap());
+        let node = node.into_iter().find(|node| node.is_ipv4() == from.0.is_ipv4()).unwrap();
+        let watcher = Watcher::begin(&attack.to, attack.device);
+        forged::send(&outside, OUTSIDE_DEVICE, from.into(), (node, port).into());
+        watcher.end()
+    };
+    let honest = |attack: &Attack| -> IpAddr {
+        let all = OUTSIDE.map(|text| text.parse::<IpAddr>().unwrap());
+        all.into_iter().find(|own| own.is_ipv4() == attack.own.is_ipv4()).unwrap()
+    };
+    for (port, (_, attacks)) in (30_941..).zip(&pairs) {
+        for attack in attacks {
+            let heard = || {
+                let seen = through(attack, port, (honest(attack), 5001));
+                println!("{} hears from outside: {seen:?}", attack.other);
+                Ok(seen.contains("udp").then_some(()))
+            };
+            sandbox.wait_for(&format!("{} to hear from outside", attack.other), heard).unwrap();
+        }
+    }
+    let friends = json!({"podSelector": {}, "ingress": [{"from": [
+        {"podSelector": {"matchLabels": {"pod": "a"}}},
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "green"}}}]}]});
+    for (namespace, _) in &pairs {
+        sandbox.apply(&policy(&format!("{namespace}/friends"), friends.clone())).unwrap();
+    }
+    let closed = |from: &str, to: &str| {
+        !["blue", "yellow", "plain"].contains(&network(to))
+            || name_of(from) == "a"
+            || network(from) == "green"
+    };
+    wait(sandbox, "friends alone", &[MAIN], closed);
+    for (port, (namespace, attacks)) in (30_941..).zip(&pairs) {
+        for attack in attacks {
+            let far = green.iter().copied().find(|far| far.is_ipv4() == attack.own.is_ipv4()).unwrap();
+            let inside = [attack.own, management(attack.other, namespace), far];
+            for (own, from) in (5002..).zip(inside.into_iter().chain([honest(attack)])) {
+                let seen = through(attack, port, (from, own));
+                assert_eq!(seen, BTreeSet::new(), "{} hears somebody who says he were {from}", attack.other);
+            }
+        }
+    }
+    delete_policies(sandbox);
+    for (namespace, _) in &pairs {
+        sandbox.kubectl(&["delete", "service", "--namespace", namespace, "door"]).unwrap();
+    }
+    sandbox.kubectl(&["delete", "cnc", "--all", "--timeout=60s"]).unwrap();
     wait(sandbox, "islands again", &[], |_, _| true);
 }

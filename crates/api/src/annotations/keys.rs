@@ -47,6 +47,8 @@ pub const NODE_MASQUERADE_SUBNET: &str = "k8s.ovn.org/node-masquerade-subnet";
 /// Node: whether gateway MTU checks are in use.
 pub const GATEWAY_MTU_SUPPORT: &str = "k8s.ovn.org/gateway-mtu-support";
 
+/// Node: the node's end of the tunnels of each VTEP.
+pub const NODE_VTEPS: &str = "k8s.ovn.org/vteps";
 /// Node: the largest packet of a pod that the node's tunnels carry.
 pub const NODE_TUNNEL_MTU: &str = "k8s.ovn.org/node-tunnel-mtu";
 
@@ -110,6 +112,7 @@ pub const BY_CLUSTER_MANAGER: [&str; 15] = [
     NODE_SUBNETS,
     NODE_TRANSIT_SWITCH_PORT,
     NODE_TRANSIT_PEER_PORTS,
+    NODE_VTEPS,
     POD_NETWORKS,
     NETWORK_SUBNETS,
     NETWORK_CONNECT_SUBNET,

@@ -90,6 +90,22 @@ pub(super) fn policy(fields: &[&str]) -> Vec<Value> {
     columns
 }
 
+pub(super) fn vtep() -> Vec<Value> {
+    let accepted = r#".status.conditions[?(@.type=="Accepted")]"#;
+    vec![
+        column("CIDRs", "string", ".spec.cidrs", "Ranges that have the nodes' addresses."),
+        column("Mode", "string", ".spec.mode", "Who gives nodes their addresses."),
+        column(
+            "Accepted",
+            "string",
+            &format!("{accepted}.status"),
+            "Whether networks can use it on every node.",
+        ),
+        wide(column("Reason", "string", &format!("{accepted}.reason"), "Why they can or not.")),
+        age(),
+    ]
+}
+
 pub(super) fn zone_report() -> Vec<Value> {
     vec![
         column("Epoch", "integer", ".spec.epoch", "Up to which freed numbers are gone from the zone."),

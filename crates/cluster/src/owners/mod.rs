@@ -167,6 +167,23 @@ impl Owners {
         self.all.iter().filter(|(_, owner)| owner.report.network.is_some()).map(|(key, _)| key.clone())
     }
 
+    /// The objects whose networks are on the fabric, or shall be.
+    pub(crate) fn on_fabric(&self) -> impl Iterator<Item = OwnerKey> {
+        self.all.keys().filter(|key| self.is_on_fabric(key)).cloned()
+    }
+
+    /// Whether the object's network is on the fabric, or shall be.
+    pub(crate) fn is_on_fabric(&self, key: &OwnerKey) -> bool {
+        let intent = self.all.get(key).and_then(|owner| owner.intent.as_ref().ok());
+        intent.is_some_and(|intent| intent.evpn().is_some())
+    }
+
+    /// Whether a network names the VTEP.
+    pub(crate) fn uses_vtep(&self, vtep: &str) -> bool {
+        let names = |owner: &Owner| Some(owner.intent.as_ref().ok()?.evpn()?.vtep == vtep);
+        self.all.values().any(|owner| names(owner) == Some(true))
+    }
+
     /// Whether the object's selector cannot be read: what it has stays, whichever namespace it is in.
     pub(crate) fn is_held(&self, key: &OwnerKey) -> bool {
         self.all.get(key).is_some_and(|owner| matches!(owner.selects, Selects::Labels(_, None)))

@@ -154,8 +154,7 @@ impl Observed<'_> {
                 .and_then(|network| self.pods.room(network, self.most_nodes))
                 .map(|room| room.to_string()),
             network_id: network.and_then(|network| u16::try_from(network.id().get()).ok()),
-            // Nodes build no VRF yet.
-            vrf_name: None,
+            vrf_name: network.and_then(vrf_name),
             active_namespaces: self.active(key, network).iter().map(ToString::to_string).collect(),
         }
     }
@@ -297,6 +296,13 @@ fn fullness_said(reason: &str) -> Fullness {
         "NetworkFull" | SUBNET_EXHAUSTED => Fullness::Full,
         _ => Fullness::Roomy,
     }
+}
+
+/// The VRF that nodes have for the network: those that are on the fabric have one.
+fn vrf_name(network: &NetworkState) -> Option<String> {
+    let intent = network.intent();
+    intent.evpn()?;
+    intent.vrf_name(network.id()).ok().map(|name| name.to_string())
 }
 
 /// Where users read what to do about it.

@@ -223,3 +223,17 @@ fn tenants_are_told_in_events() {
     assert_eq!(said_of(json!({"podSelector": {}})), []);
     assert_eq!(said_of(bad).len(), 1, "again, when it is there again");
 }
+
+/// POL-141: what nodes do not carry out because it is too much, its author hears, too.
+#[test]
+fn tenants_are_told_of_too_many_subnets() {
+    let mut world = world();
+    let block = |n: u32| json!({"ipBlock": {"cidr": format!("10.{}.{}.0/24", n / 256, n % 256)}});
+    let object = json!({"metadata": {"namespace": "x", "name": "p", "uid": "u1"},
+        "spec": {"podSelector": {}, "ingress": [{"from": (0..5000).map(block).collect::<Vec<_>>()}]}});
+    let object = serde_json::from_value(object).unwrap();
+    let key = NetworkPolicy::key(&object).unwrap();
+    let said = world.step(Input::NetworkPolicy(Event::Applied(NetworkPolicy::trim(object, key))));
+    let [Output::Event(note)] = said.as_slice() else { panic!("no event, but {said:?}") };
+    assert!(note.message.contains("a rule has more than 4096 subnets"), "{}", note.message);
+}

@@ -88,6 +88,7 @@ fn kind(object: &Value) -> Kind {
         "ClusterUserDefinedNetwork" => Kind::ClusterUserDefinedNetwork,
         "ClusterNetworkConnect" => Kind::ClusterNetworkConnect,
         "ZoneReport" => Kind::ZoneReport,
+        "VTEP" => Kind::Vtep,
         "ConfigMap" => Kind::ConfigMap,
         "EndpointSlice" => Kind::EndpointSlice,
         "ClusterNetworkPolicy" => Kind::ClusterNetworkPolicy,
@@ -542,6 +543,14 @@ impl World {
         self.namespaces.values().chain(self.objects.values())
     }
 
+    /// Another manager takes over, and nobody has told it yet which VTEPs there are.
+    pub(crate) fn restart_without_vteps(&mut self) {
+        self.take_over_from(
+            |objects| objects.retain(|object| object["kind"] != "VTEP"),
+            |input| !matches!(input, Input::Vtep(_)),
+        );
+    }
+
     /// Another manager takes over a second later, and sees the objects in the given order.
     pub(crate) fn restart(&mut self, order: impl Fn(&mut Vec<Value>)) {
         self.second();
@@ -550,6 +559,10 @@ impl World {
 
     /// Another manager takes over in the middle of something.
     pub(crate) fn take_over(&mut self, order: impl Fn(&mut Vec<Value>)) {
+        self.take_over_from(order, |_| true);
+    }
+
+    fn take_over_from(&mut self, order: impl Fn(&mut Vec<Value>), is_said: impl Fn(&Input) -> bool) {
         self.manager = Manager::new(self.config.clone()).unwrap();
         self.writes.clear();
         self.said.clear();
@@ -561,7 +574,7 @@ impl World {
         for object in &objects {
             outputs.extend(event(object, false).map(|input| self.step(input)).unwrap_or_default());
         }
-        for input in synced(self.reuse()) {
+        for input in synced(self.reuse()).into_iter().filter(is_said) {
             outputs.extend(self.step(input));
         }
         self.take(outputs);
@@ -616,6 +629,7 @@ pub(crate) fn synced(reuse: Reuse) -> Vec<Input> {
         Input::ClusterUserDefinedNetwork(Event::Synced),
         Input::ClusterNetworkConnect(Event::Synced),
         Input::ZoneReport(Event::Synced),
+        Input::Vtep(Event::Synced),
         Input::FreedNumbers(Box::new(reuse)),
     ]
 }
@@ -640,6 +654,7 @@ pub(crate) fn event(object: &Value, deleted: bool) -> Option<Input> {
         "ClusterUserDefinedNetwork" => Input::ClusterUserDefinedNetwork(watched(object, deleted)),
         "ClusterNetworkConnect" => Input::ClusterNetworkConnect(watched(object, deleted)),
         "ZoneReport" => Input::ZoneReport(watched(object, deleted)),
+        "VTEP" => Input::Vtep(watched(object, deleted)),
         "EndpointSlice" => Input::EndpointSlice(watched(object, deleted)),
         "ClusterNetworkPolicy" => policy::<crd::ClusterNetworkPolicy>(object, deleted),
         "AdminNetworkPolicy" => policy::<crd::AdminNetworkPolicy>(object, deleted),

@@ -15,6 +15,9 @@ use crate::row::{
     Map, Route, addresses, core, gateway_router, ids, map, role_ids, router, set, switch, with,
 };
 
+/// Matches no packet.
+const NOBODY: &str = "0";
+
 /// One network on this node.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
@@ -111,10 +114,14 @@ impl<'a> Scope<'a> {
     }
 
     /// The ACL that every switch of pods has from its creation on. With it the switch tracks connections, so isolating a pod later
-    /// breaks none that it has begun. The pod's own node gets in whatever policies say.
+    /// breaks none that it has begun. The pod's own node gets in whatever policies say, where it has a leg in the network; elsewhere
+    /// that address is nobody's, and whoever came with it would be a liar.
     pub(crate) fn tracking(&self) -> Planned {
         let node = self.net.legs.iter().map(|leg| policy::from(leg.management.addr()));
-        let matches = node.collect::<Vec<_>>().join(" || ");
+        let matches = match self.net.is_default() || self.is_local_gateway() {
+            true => node.collect::<Vec<_>>().join(" || "),
+            false => NOBODY.to_owned(),
+        };
         let row = policy::acl(Direction::Ingress, (2, 1001), "allow-related", matches);
         Planned::new(core(self.name(), &["acl", "own-node"]), nb::Acl { external_ids: ids(self.net), ..row })
             .within::<nb::LogicalSwitch>(&switch(self.name()), "acls")

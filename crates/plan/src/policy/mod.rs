@@ -35,6 +35,10 @@ use crate::row::{Map, ids, map, with};
 pub(crate) static ROOM: Room<Zone> =
     Room { name: "policies", kinds: &[&deny::Denials, &groups::Groups, &rules::Rules, &peers::PeerSets] };
 
+const MOST_IN_A_NAME: usize = 63;
+/// Direction and number of a rule, and some of the policy's name.
+const END_OF_A_NAME: usize = 24;
+
 impl Component for Direction {
     fn text(&self) -> Cow<'_, str> {
         Cow::Borrowed(self.as_str())
@@ -112,9 +116,20 @@ pub(crate) fn from(address: IpAddr) -> String {
     format!("{} == {address}", matches::field(Direction::Ingress, Family::of(&address)))
 }
 
+/// A name of an ACL. The database takes 63 characters: what is longer loses some of its middle, for the beginning says whose it is and
+/// the end which of his rules.
+fn short(name: String) -> String {
+    let count = name.chars().count();
+    if count <= MOST_IN_A_NAME {
+        return name;
+    }
+    let begin = name.chars().take(MOST_IN_A_NAME - END_OF_A_NAME - 2);
+    begin.chain("..".chars()).chain(name.chars().skip(count - END_OF_A_NAME)).collect()
+}
+
 /// The same with a name and a log, as the policy's namespace or the policy itself wants it.
 fn logged(row: nb::Acl, name: String, severity: Option<Severity>) -> nb::Acl {
-    let name: String = name.chars().take(63).collect();
+    let name = short(name);
     let severity = severity.map(|severity| severity.as_str().into());
     nb::Acl { name: Some(name.into()), log: severity.is_some(), severity, ..row }
 }

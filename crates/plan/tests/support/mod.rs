@@ -9,12 +9,13 @@ pub mod server;
 use std::net::IpAddr;
 
 use causeway_api::annotations::{Annotation as _, ChassisRecord};
+use causeway_api::crd::policy::ClusterNetworkPolicy;
 use causeway_api::intent::ClusterConfig;
 use causeway_ovn::{Plan, Planned, Planner};
 use causeway_plan::Dirty;
 use causeway_record::{
-    Connect, EndpointSlice, Nad, Namespace, NetworkPolicy, Node, ObjectKey, Pod, Protocol, Service,
-    ServicePort, Watched,
+    ClusterPolicy, Connect, EndpointSlice, Nad, Namespace, NetworkPolicy, Node, ObjectKey, OfKind, Pod,
+    Protocol, Service, ServicePort, Watched,
 };
 use causeway_types::{Cidr, ConnectName, ConnectSubnet, NodeId, NodeName};
 use causeway_zone::{Changes, Render, Zone, ZoneConfig};
@@ -71,6 +72,7 @@ pub fn settled(node: Node) -> Node {
         uid: node.uid.clone(),
         chassis_id: node.chassis.clone().ok().flatten(),
         encap_ips: node.encaps.clone().ok().flatten().map(|ips| ips.0).unwrap_or_default(),
+        node_ips: (!node.addresses.is_empty()).then(|| node.addresses.clone()),
         refused: Vec::new(),
     };
     annotate(node, "node-chassis-record", &record.text())
@@ -97,8 +99,13 @@ pub fn with_gateway(node: Node, ip: Ip, mode: &str) -> Node {
     annotate(node, "l3-gateway-config", &config.to_string())
 }
 
-/// The node with addresses by its kubelet's account.
+/// The node with addresses by its kubelet's account, which are recorded.
 pub fn at_addresses(node: Node, addresses: &[&str]) -> Node {
+    settled(named(node, addresses))
+}
+
+/// The node with addresses by its kubelet's account alone.
+pub fn named(node: Node, addresses: &[&str]) -> Node {
     Node { addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(), ..node }
 }
 
@@ -416,6 +423,16 @@ pub fn policy(policy: &str, spec: Value) -> NetworkPolicy {
     let (namespace, name) = policy.split_once('/').unwrap();
     let object = json!({"metadata": {"name": name, "namespace": namespace}, "spec": spec});
     NetworkPolicy::trim(serde_json::from_value(object).unwrap(), key(namespace, name))
+}
+
+/// A ClusterNetworkPolicy that can be carried out.
+pub fn cluster_policy(name: &str, spec: Value) -> ClusterPolicy {
+    let object = json!({"metadata": {"name": name}, "spec": spec, "apiVersion": "policy.networking.k8s.io/v1alpha2", "kind": "ClusterNetworkPolicy"});
+    let object = serde_json::from_value(object).unwrap();
+    let id = OfKind::<ClusterNetworkPolicy>::key(&object).unwrap();
+    let read = OfKind::<ClusterNetworkPolicy>::trim(object, id).policy;
+    assert!(read.meant.is_ok(), "{:?}", read.meant);
+    read
 }
 
 /// A service with port 80/TCP at these addresses.

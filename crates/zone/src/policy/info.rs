@@ -8,9 +8,6 @@ use causeway_api::selector::{LabelMatch, Labels};
 use causeway_record::{self as record, Logging, ObjectKey, PolicyPort, Protocol};
 use causeway_types::{Cidr, NamespaceName};
 
-/// More subnets than this in one rule are refused: the rule then lets nobody through.
-const MOST_SUBNETS: usize = 4096;
-
 /// Which policy.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum PolicyKey {
@@ -266,10 +263,8 @@ impl PolicyInfo {
     /// A NetworkPolicy.
     pub(super) fn of(policy: &record::NetworkPolicy) -> Self {
         let namespace = &policy.key.namespace;
-        let mut unreadable = policy.unreadable.clone();
-        let mut read = |rules: &Option<Vec<record::PolicyRule>>| -> Option<Vec<RuleInfo>> {
-            let rules = rules.as_ref()?.iter();
-            Some(rules.map(|rule| rule_of(namespace, rule, &mut unreadable)).collect())
+        let read = |rules: &Option<Vec<record::PolicyRule>>| -> Option<Vec<RuleInfo>> {
+            Some(rules.as_ref()?.iter().map(|rule| rule_of(namespace, rule)).collect())
         };
         let (ingress, egress) = (read(&policy.ingress), read(&policy.egress));
         let namespaces = Scope::One(namespace.clone());
@@ -281,7 +276,7 @@ impl PolicyInfo {
             egress,
             stateless: policy.stateless,
             logging: Logging::default(),
-            unreadable,
+            unreadable: policy.unreadable.clone(),
         }
     }
 }
@@ -388,13 +383,13 @@ impl RuleInfo {
     }
 }
 
-fn rule_of(namespace: &NamespaceName, rule: &record::PolicyRule, unreadable: &mut Vec<String>) -> RuleInfo {
-    let peers = rule.peers.as_ref().map(|peers| peers_of(namespace, peers, unreadable));
+fn rule_of(namespace: &NamespaceName, rule: &record::PolicyRule) -> RuleInfo {
+    let peers = rule.peers.as_ref().map(|peers| peers_of(namespace, peers));
     let ports = rule.ports.as_ref().map(|ports| ports.iter().cloned().collect());
     RuleInfo { action: Action::Allow, peers, ports }
 }
 
-fn peers_of(namespace: &NamespaceName, peers: &[record::PolicyPeer], unreadable: &mut Vec<String>) -> Peers {
+fn peers_of(namespace: &NamespaceName, peers: &[record::PolicyPeer]) -> Peers {
     let mut all = Peers::default();
     let mut blocks = Vec::new();
     for peer in peers {
@@ -407,15 +402,8 @@ fn peers_of(namespace: &NamespaceName, peers: &[record::PolicyPeer], unreadable:
                 let pods = pods.clone().unwrap_or_default();
                 all.selected.insert(Who::Pods(PodSelector { namespaces, pods, hosts }));
             }
-            record::PolicyPeer::Block { cidr, except } if blocks.len() <= MOST_SUBNETS => {
-                blocks.extend(cidr.without(except));
-            }
-            record::PolicyPeer::Block { .. } => {}
+            record::PolicyPeer::Block { cidr, except } => blocks.extend(cidr.without(except)),
         }
-    }
-    if blocks.len() > MOST_SUBNETS {
-        unreadable.push(format!("a rule has more than {MOST_SUBNETS} subnets: none of them counts"));
-        blocks.clear();
     }
     all.blocks = Cidr::merged(blocks);
     all

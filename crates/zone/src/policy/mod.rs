@@ -282,8 +282,8 @@ impl Policies {
         }
     }
 
-    /// Somebody on a network, or on a node, is selected by others than before: what runs may be allowed no more wherever
-    /// policies reach him.
+    /// Somebody on a network, or on a node, is selected by others than before, or not there any more: what runs may be allowed no more
+    /// wherever policies reach him.
     fn narrowed(&self, known_on: Option<Option<&NetworkName>>, changes: &mut Changes) {
         let Some(place) = known_on else { return };
         let reaches = |network: &&NetworkName| {
@@ -306,37 +306,59 @@ impl Policies {
         let namespace = old.as_ref().or(person.as_ref()).map(|person| person.namespace.clone());
         let labels = namespace.and_then(|namespace| self.labels_of(&namespace));
         let both = [(&person, true), (&old, false)];
+        let mut sets = BTreeSet::new();
         for (person, into) in both.iter().filter_map(|(person, into)| Some((person.as_ref()?, *into))) {
-            self.count_in_sets(person, labels.as_deref(), into, changes);
+            let counted = self.count_in_sets(person, labels.as_deref(), into, changes);
+            sets.extend(counted.into_iter().map(|set| (set, into)));
         }
         self.people.set(key, person.clone());
-        // Whoever comes or goes has no connections that others could object to.
-        if let (Some(old), Some(new)) = (&old, &person)
-            && (&old.labels, &old.ports) != (&new.labels, &new.ports)
-        {
-            self.narrowed(new.known_on(), changes);
-        }
+        self.person_narrowed(old.as_ref(), person.as_ref(), &sets, changes);
         for (person, into) in both.iter().filter_map(|(person, into)| Some((person.as_ref()?, *into))) {
             self.count_in_policies(key, person, labels.as_deref(), into, reach, changes);
         }
     }
 
-    /// Takes a pod in or out of the sets that select it, while its namespace has these labels.
+    /// A pod has come, changed or gone, and was counted in sets or out of them. With other labels, or other names of ports, it is
+    /// others whom policies mean. With its address somebody else may come, by connections that were begun with this one: what was
+    /// allowed for its sake alone is over when it leaves, and what administrators forbid is over when somebody comes whom they mean.
+    fn person_narrowed(
+        &self,
+        old: Option<&Person>,
+        new: Option<&Person>,
+        sets: &BTreeSet<(SetMark, bool)>,
+        changes: &mut Changes,
+    ) {
+        let same = old.zip(new);
+        let labelled = same.is_some_and(|(old, new)| (&old.labels, &old.ports) != (&new.labels, &new.ports));
+        let moved =
+            same.is_none_or(|(old, new)| (&old.place, &old.addresses) != (&new.place, &new.addresses));
+        let may_forbid = |set: &SetMark| self.sets.get(set).is_some_and(PeerSet::is_administrators);
+        let left = moved && sets.iter().any(|(_, into)| !into);
+        let came = moved && sets.iter().any(|(set, into)| *into && may_forbid(set));
+        for (person, _) in [(old, labelled || left), (new, labelled || came)].iter().filter(|(_, is)| *is) {
+            person.iter().for_each(|person| self.narrowed(person.known_on(), changes));
+        }
+    }
+
+    /// Takes a pod in or out of the sets that select it, while its namespace has these labels. Says which these are.
     fn count_in_sets(
         &mut self,
         person: &Person,
         of_namespace: Option<&Labels>,
         into: bool,
         changes: &mut Changes,
-    ) {
+    ) -> Vec<SetMark> {
         let (namespace, labels) = (&person.namespace, &person.labels);
+        let mut counted = Vec::new();
         for mark in self.selectors.candidates(namespace, of_namespace, labels) {
             let Some(set) = self.sets.get_mut(&mark) else { continue };
             let Who::Pods(selector) = &set.spec.who else { continue };
             if selector.selects(namespace, of_namespace, labels) {
                 set.count(&mark, person, into, changes);
+                counted.push(mark);
             }
         }
+        counted
     }
 
     /// The same with the policies that are about it, if it is a pod of this node.
@@ -407,7 +429,9 @@ impl Policies {
             }
         };
         for (labels, into) in [(after, true), (before, false)] {
-            people.iter().for_each(|(_, person)| self.count_in_sets(person, labels, into, changes));
+            for (_, person) in &people {
+                self.count_in_sets(person, labels, into, changes);
+            }
         }
         people.iter().for_each(|(_, person)| self.narrowed(person.known_on(), changes));
         match new {

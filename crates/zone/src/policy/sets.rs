@@ -113,6 +113,11 @@ impl PeerSet {
         self.users.keys()
     }
 
+    /// Whether policies name it that may forbid something, not only allow.
+    pub(super) fn is_administrators(&self) -> bool {
+        self.users.values().flat_map(Counted::keys).any(|(_, policy)| policy.namespace().is_none())
+    }
+
     pub(super) fn is_in(&self, class: &str) -> bool {
         self.users.contains_key(class)
     }

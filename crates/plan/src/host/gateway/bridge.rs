@@ -16,6 +16,9 @@ pub(super) const OWN_ZONE: u16 = 64002;
 /// Connections to services by addresses of the node.
 pub(super) const SERVICE_ZONE: u16 = 64003;
 
+/// Parts of packets, until they are whole; no connection is ever kept here.
+pub(super) const PARTS_ZONE: u16 = 64004;
+
 /// Marks in the shared zone: who the other end is.
 pub(super) const MARK_OVN: u8 = 1;
 pub(super) const MARK_HOST: u8 = 2;

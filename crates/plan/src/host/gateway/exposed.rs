@@ -12,7 +12,7 @@ use causeway_types::{Family, Mac, NamespaceName, NetworkName};
 use causeway_zone::{Claimed, Protocol, Rendering, ServiceInfo, ServicePort, Zone};
 
 use super::bridge::{ANSWERED, ARRIVED, Bridge, SERVICE_ZONE, Side, TO_SERVICE};
-use super::sources::{admits_node, admitted, arriving, guarded, to_node};
+use super::sources::{admits_node, admitted, arriving, guarded, to_node, unforged};
 use super::translate::{Translated, Translation, table};
 use super::{Owned, held};
 use crate::host::Touched;
@@ -78,6 +78,14 @@ pub(super) fn is_exposed(zone: &Zone, network: &NetworkName) -> bool {
     zone.namespaces_of(network).iter().any(|namespace| zone.services_in(namespace).next().is_some())
 }
 
+/// Services by which clients come to a network, or to one that reaches it, with their own addresses.
+pub(super) fn in_reach(zone: &Zone, network: &NetworkName) -> Touched {
+    let networks = zone.reach(network);
+    let namespaces = networks.iter().flat_map(|network| zone.namespaces_of(network));
+    let services = namespaces.flat_map(|namespace| zone.services_in(&namespace).collect::<Vec<_>>());
+    owners(services.filter(|key| zone.service(key).is_some_and(|service| service.external_local)))
+}
+
 /// Whether the ways into a service depend on its endpoints: where the node itself may serve, and where one of several networks does.
 pub(super) fn follow_endpoints(zone: &Zone, key: &ObjectKey) -> bool {
     let local = zone.service(key).is_some_and(|service| service.external_local);
@@ -99,6 +107,13 @@ fn translations() -> Owner {
 
 /// Who says to have an address and port, and since when: the smallest has it.
 type Claim<'a> = (Option<Claimed>, i64, &'a ObjectKey);
+
+impl Door {
+    /// Matches what is sent to it.
+    pub(super) fn asked(&self, side: &Side) -> String {
+        format!("{},{},tp_dst={}", side.protocol(self.protocol), side.to(self.address), self.port)
+    }
+}
 
 impl Exposed<'_> {
     fn claim(&self, door: &Door) -> Claim<'_> {
@@ -183,7 +198,13 @@ pub(super) fn to_router(bridge: &Bridge, router: Mac) -> String {
 /// From the wire to the gateway router of the service's network. Where the node itself serves, only who may not come needs a flow.
 fn arrive(zone: &Zone, bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<Item> {
     match (own_target(zone, one, door), admitted(one.service, door)) {
-        (None, _) => arriving(bridge, side, one, door, &to_router(bridge, one.router)),
+        (None, _) => {
+            let mut flows = arriving(bridge, side, one, door, &to_router(bridge, one.router));
+            if one.service.external_local {
+                flows.extend(unforged(zone, bridge, side, one.network, &door.asked(side)));
+            }
+            flows
+        }
         (Some(_), Some(_)) => arriving(bridge, side, one, door, &to_node()),
         (Some(_), None) => Vec::new(),
     }

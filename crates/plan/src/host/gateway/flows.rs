@@ -8,13 +8,14 @@ use causeway_types::{Family, MasqueradeRole};
 
 use super::bridge::{
     ANSWERED, ARRIVED, Bridge, EXPOSED, FROM_WIRE, HOST_ZONE, MARK_HOST, MARK_OVN, OWN_ENDPOINT, OWN_ZONE,
-    SERVICE_ZONE, SHARED_ZONE, Side, TO_HOST, TO_SERVICE,
+    PARTS_ZONE, SERVICE_ZONE, SHARED_ZONE, Side, TO_HOST, TO_SERVICE,
 };
 
 /// All of them, for services that pods of every network reach at these addresses.
 pub(super) fn flows(bridge: &Bridge, open: &[std::net::IpAddr]) -> Vec<Item> {
     let mut flows = whatever_family(bridge);
     for side in &bridge.sides {
+        flows.extend(parts(bridge, side));
         flows.extend(tunnels(bridge, side));
         flows.extend(from_host(bridge, side));
         flows.extend(from_users(bridge, side));
@@ -51,6 +52,23 @@ fn whatever_family(bridge: &Bridge) -> Vec<Item> {
     let asking = |hop: &std::net::IpAddr| from_wire(&format!("arp,arp_op=1,arp_spa={hop}"));
     flows.extend(hops.map(|hop| bridge.flow(ARRIVED, 151, asking(hop), hear.clone())));
     flows
+}
+
+/// Only the first part of a packet says to which port it goes, so packets are put together before anybody looks at ports. The kernel
+/// goes on with whole packets. The userspace datapath hands their parts on one by one; all of them know of which connection they are,
+/// by which those are told here that nobody may send.
+fn parts(bridge: &Bridge, side: &Side) -> [Item; 4] {
+    let whole = format!("ct(zone={PARTS_ZONE},table={ARRIVED})");
+    let of = |who: &str, rest: &str| format!("{who},{},{rest}", side.ip());
+    let (ovn, wire) = (bridge.sent_by_ovn(), format!("{},dl_dst={}", bridge.sent_by_wire(), bridge.mac));
+    let (part, later) = ("nw_frag=yes,ct_state=-trk", "nw_frag=later,ct_state=+trk");
+    let geneve = format!("{later}-inv,ct_nw_proto=17,ct_tp_dst={GENEVE_PORT}");
+    [
+        bridge.flow(ARRIVED, 340, of(&wire, part), whole.clone()),
+        bridge.flow(ARRIVED, 340, of(&ovn, part), whole),
+        bridge.flow(ARRIVED, 320, of(&ovn, &geneve), "drop"),
+        bridge.flow(ARRIVED, 320, of(&ovn, &format!("{later}+inv")), "drop"),
+    ]
 }
 
 /// Tunnels end at the host; nobody behind the patch port makes any, or he would speak for the node.
@@ -220,8 +238,10 @@ fn from_wire(bridge: &Bridge, side: &Side) -> Vec<Item> {
     )];
     // Nobody outside has a way to these, however he routes his packets.
     let closed = side.inside.iter().chain(&side.services).chain([&side.masquerade]);
-    flows.extend(closed.map(|cidr| bridge.flow(ARRIVED, 145, of(side.to(cidr)), "drop")));
-    flows.push(bridge.flow(ARRIVED, 146, of(side.source(side.masquerade)), "drop"));
+    flows.extend(closed.clone().map(|cidr| bridge.flow(ARRIVED, 145, of(side.to(cidr)), "drop")));
+    // Nobody outside has one of these addresses, whatever his packets say: policies would believe them. Whose addresses the cluster
+    // tells its neighbours itself would stand above.
+    flows.extend(closed.map(|cidr| bridge.flow(ARRIVED, 146, of(side.source(cidr)), "drop")));
     match side.family {
         Family::Ipv4 => flows.extend(side.own.iter().map(|own| {
             let asked = format!("{},arp,arp_op=1,arp_tpa={own}", bridge.sent_by_wire());

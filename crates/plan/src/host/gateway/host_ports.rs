@@ -17,6 +17,7 @@ use causeway_zone::{Active, Change, HostDoor, Rendering, Zone};
 
 use super::bridge::{ARRIVED, Bridge, EXPOSED, Side};
 use super::exposed::to_router;
+use super::sources::unforged;
 use super::translate::{BEFORE, Translated, Translation, chain, map};
 use super::{HostRoom, Owned, held};
 use crate::host::Touched;
@@ -36,14 +37,18 @@ pub(in crate::host) static HOST_PORTS: HostRoom = HostRoom {
             Change::Bridge | Change::HostPorts(_) => true,
             Change::Pod { pod, .. } => zone.has_host_ports(pod),
             Change::Service(_) => zone.pods_with_host_ports().next().is_some(),
-            Change::Network(name) => {
-                name.is_default()
-                    || zone.pods_with_host_ports().any(|pod| zone.host_ports_network(pod) == Some(name))
-            }
+            Change::Network(name) => name.is_default() || is_on_any(zone, &[name.clone()].into()),
+            Change::Grants(name) | Change::Member { network: name, .. } => is_on_any(zone, &zone.reach(name)),
             _ => false,
         })
     },
 };
+
+/// Whether a pod with host ports is on one of these networks.
+fn is_on_any(zone: &Zone, networks: &BTreeSet<NetworkName>) -> bool {
+    let mut on = zone.pods_with_host_ports().filter_map(|pod| zone.host_ports_network(pod));
+    on.any(|network| networks.contains(network))
+}
 
 /// A pod with its doors, and the network that it is on.
 struct Opened<'a> {
@@ -64,7 +69,7 @@ fn items(zone: &Zone) -> Vec<Owned> {
     let own = doorways(gateway);
     let all: Vec<Opened<'_>> =
         zone.pods_with_host_ports().filter_map(|pod| opened(zone, pod, &own)).collect();
-    let flows = all.iter().map(|one| (owner(one.pod), Ok(flows(&bridge, one))));
+    let flows = all.iter().map(|one| (owner(one.pod), Ok(flows(zone, &bridge, one))));
     let node = (table_owner, Ok(translations(zone, &bridge, &all)));
     flows.chain([node]).collect()
 }
@@ -80,13 +85,14 @@ fn opened<'a>(zone: &'a Zone, pod: &'a ObjectKey, own: &[IpAddr]) -> Option<Open
     (!doors.is_empty()).then_some(Opened { pod, network, doors })
 }
 
-fn flows(bridge: &Bridge, one: &Opened<'_>) -> Vec<Item> {
+fn flows(zone: &Zone, bridge: &Bridge, one: &Opened<'_>) -> Vec<Item> {
     let Some(router) = bridge.router_of(one.network) else { return Vec::new() };
     let mut flows = Vec::new();
     for door in one.doors.iter().filter(|door| door.address != LOCALHOST) {
         let Some(side) = bridge.side(Family::of(&door.address)) else { continue };
         let (proto, port) = (side.protocol(door.protocol), door.port);
         let asked = format!("{proto},{},tp_dst={port}", side.to(door.address));
+        flows.extend(unforged(zone, bridge, side, one.network.name(), &asked));
         flows.push(bridge.flow(EXPOSED, 100, asked, to_router(bridge, router)));
         // Pods of other networks go by the node, which parts a chain of translations that would be too long for the datapath.
         let asked = format!("{},{proto},{},tp_dst={port}", bridge.sent_by_users(), side.to(door.address));
@@ -181,13 +187,21 @@ fn source(bridge: &Bridge, default: Option<&Active>, family: Family, all: &[Tran
             network.legs.iter().flat_map(|leg| &leg.subnets).any(|net| net.contains_address(**to))
         };
         let targets: Vec<String> = targets.iter().filter(inside).map(ToString::to_string).collect();
-        let own = network.legs.iter().find(|leg| leg.family == family).map(|leg| leg.management.addr());
-        if let Some(own) = own.filter(|_| !targets.is_empty()) {
-            let targets = targets.join(", ");
+        let legs = network.legs.iter().filter(|leg| leg.family == family && !targets.is_empty());
+        let targets = targets.join(", ");
+        for (who, own) in legs.flat_map(|leg| inner_sources(leg.management.addr(), bridge.side(family))) {
             rules.push(format!(
-                "oifname \"{device}\" {word} daddr {{ {targets} }} ct status dnat snat {word} to {own}"
+                "oifname \"{device}\" {word} daddr {{ {targets} }} ct status dnat fib saddr type {who}local snat {word} to {own}"
             ));
         }
     }
     rules
+}
+
+/// With which source somebody comes to a pod of the default network: the node's own processes with the address that policies always let
+/// in, and nobody else, whoever he is and by whatever device he came. Others have the address by which nodes know each other, as if
+/// they had asked from another node; its answers come by the management port, too.
+fn inner_sources(management: IpAddr, side: Option<&Side>) -> Vec<(&'static str, IpAddr)> {
+    let node = side.and_then(|side| side.own.first()).copied();
+    [("", management)].into_iter().chain(node.map(|node| ("!= ", node))).collect()
 }

@@ -9,6 +9,7 @@
 //! Nothing here grows with the number of networks; a service that is reached from outside has a few flows of its own.
 
 mod bridge;
+mod databases;
 mod exposed;
 mod flows;
 mod host_ports;
@@ -24,6 +25,7 @@ use ipnet::IpNet;
 
 use super::{HostRoom, Owned, Touched};
 use bridge::{Bridge, Side};
+pub(super) use databases::DATABASES;
 pub(super) use host_ports::HOST_PORTS;
 
 /// What is there whatever services there are.
@@ -60,6 +62,7 @@ pub(super) static EXPOSED: HostRoom = HostRoom {
             exposed::owners([service.clone()])
         }
         Change::Network(name) => Touched::all_if(name.is_default() || exposed::is_exposed(zone, name)),
+        Change::Grants(name) | Change::Member { network: name, .. } => exposed::in_reach(zone, name),
         _ => Touched::Nobody,
     },
 };

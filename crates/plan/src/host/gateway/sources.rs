@@ -6,8 +6,8 @@
 //! management port, are seen by the firewall. Pods of the service's own network are looked at on their switch (`crate::services`).
 
 use causeway_types::host::{Item, NftTable};
-use causeway_types::{Cidr, Family};
-use causeway_zone::{Claimed, ServiceInfo};
+use causeway_types::{Cidr, Family, NetworkName};
+use causeway_zone::{Claimed, ServiceInfo, Zone};
 
 use super::bridge::{Bridge, EXPOSED, FROM_WIRE, SHARED_ZONE, Side};
 use super::exposed::{Door, Exposed};
@@ -38,13 +38,32 @@ pub(super) fn arriving(
     door: &Door,
     then: &str,
 ) -> Vec<Item> {
-    let asked = format!("{},{},tp_dst={}", side.protocol(door.protocol), side.to(door.address), door.port);
+    let asked = door.asked(side);
     let Some(ranges) = admitted(one.service, door) else {
         return vec![bridge.flow(EXPOSED, 100, asked, then)];
     };
     let may =
         ranges.iter().map(|range| bridge.flow(EXPOSED, 100, format!("{asked},{}", side.source(range)), then));
     may.chain([bridge.flow(EXPOSED, 90, asked.clone(), "drop")]).collect()
+}
+
+/// From the wire by a door that leaves clients their addresses: nobody comes with an address of those pods whom policies on the network
+/// may mean. Pods of the default network are told from the wire for all doors at once.
+pub(super) fn unforged(
+    zone: &Zone,
+    bridge: &Bridge,
+    side: &Side,
+    network: &NetworkName,
+    asked: &str,
+) -> Vec<Item> {
+    if network.is_default() {
+        return Vec::new();
+    }
+    let subnets = zone.subnets_in_reach(network);
+    let forged = subnets.iter().filter(|subnet| subnet.family() == side.family);
+    forged
+        .map(|subnet| bridge.flow(EXPOSED, 110, format!("{asked},{}", side.source(subnet)), "drop"))
+        .collect()
 }
 
 /// On, to the node itself.
