@@ -197,11 +197,21 @@ fn requests(cluster: &Cluster) {
         let columns = cluster.kubectl(&["get", "udn", "-n", "full"]);
         columns.lines().any(|line| line.starts_with("small") && line.contains(" 4/4 ")).then_some(())
     });
-    let heard = cluster.event("full", "small");
-    assert!(
-        heard.contains("full, on some node at least") && heard.contains("\"My network is full\""),
-        "{heard}"
-    );
+    let warnings = [
+        "get",
+        "events",
+        "-n",
+        "full",
+        "--field-selector",
+        "involvedObject.name=small",
+        "-o",
+        "jsonpath={.items[*].message}",
+    ];
+    cluster.eventually("that it was full is an event", || {
+        let heard = cluster.kubectl(&warnings);
+        let said = heard.contains("full, on some node at least") && heard.contains("\"My network is full\"");
+        said.then_some(())
+    });
 }
 
 /// J026: a network that grows into its sibling, until it takes that back.

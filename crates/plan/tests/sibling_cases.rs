@@ -170,6 +170,30 @@ fn a_road_whose_networks_select_otherwise() {
     assert_eq!(routers(&zone), [router("wider")]);
 }
 
+/// A road has the families that its networks have: a link, a route and a policy of each, and nothing of another one.
+#[test]
+fn roads_of_every_family() {
+    let road = |ip: Ip| {
+        let mut zone = two_nodes(ip, None);
+        for (id, topology, four, six) in
+            [(3, "layer3", "10.3.0.0/16/24", "fd10:3::/48/64"), (4, "layer2", "203.4.0.0/16", "fd20:4::/64")]
+        {
+            let config = json!({"topology": topology, "subnets": ip.pick(four, six).join(",")});
+            zone.apply_nad(&nad(&format!("ns1/u{id}"), &format!("ns1_u{id}"), id, config));
+        }
+        let rows = |kind: &str, column: &str| rows(&zone, "cnc:", kind, &[column]).join(" ");
+        let all = roads(&zone);
+        let four = ["169.254.64.", "ip4.dst", "10.3.0.0/16", "203.4.0.0/16"].map(|text| all.contains(text));
+        let six = ["fd69::40", "ip6.dst", "fd10:3::/48", "fd20:4::/64"].map(|text| all.contains(text));
+        let policies = rows("Logical_Router_Policy", "match").matches("inport ==").count();
+        let routes = rows("Logical_Router_Static_Route", "ip_prefix").split(' ').count();
+        (four, six, policies, routes)
+    };
+    assert_eq!(road(Ip::V4), ([true; 4], [false; 4], 2, 2));
+    assert_eq!(road(Ip::V6), ([false; 4], [true; 4], 2, 2));
+    assert_eq!(road(Ip::Dual), ([true; 4], [true; 4], 4, 4));
+}
+
 /// Another namespace of the same networks changes nothing of the road, and a network that joins concerns nobody's links but its own.
 #[test]
 fn a_set_grows_by_its_own_rows_alone() {
