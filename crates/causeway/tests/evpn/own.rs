@@ -377,6 +377,7 @@ fn own_node() -> Node {
         uid: node.uid.clone(),
         chassis_id: node.chassis.clone().unwrap(),
         encap_ips: vec!["192.0.2.1".parse().unwrap()],
+        node_ips: None,
         refused: Vec::new(),
     };
     node.annotate(ChassisRecord::KEY, Some(&record.text()));
