@@ -102,7 +102,7 @@ pub const MIRROR_NETWORK: &str = "k8s.ovn.org/endpointslice-network";
 pub const OF_MIRROR: [&str; 3] = [MIRROR_SOURCE, MIRROR_SOURCE_VERSION, MIRROR_NETWORK];
 
 /// Annotations that only the cluster manager writes, on whichever object.
-pub const BY_CLUSTER_MANAGER: [&str; 15] = [
+pub const BY_CLUSTER_MANAGER: [&str; 16] = [
     NETWORK_NAME,
     NETWORK_ID,
     NETWORK_SET,
