@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use causeway_ovn::{Plan, Planned, Planner as _};
 use causeway_ovsdb::{Atom, Datum};
 use causeway_plan::northbound;
-use causeway_record::{Logging, NamedPort, Namespace, Pod, Protocol, Watched as _};
+use causeway_record::{Logging, NamedPort, Namespace, Pod, Protocol};
 use causeway_testing::policy::{self as policy_spec, Choices, Person, Written};
 use causeway_zone::{Direction, Meeting, Zone};
 use ipnet::IpNet;
