@@ -1,7 +1,7 @@
 # Every command brings what it needs first (scripts/setup) and says each step in one line.
 
 .NOTPARALLEL:
-.PHONY: help setup programs demo test e2e conformance bench fuzz fmt lint doc deny
+.PHONY: help setup programs demo test e2e kernel conformance bench fuzz fmt lint doc deny
 
 # Where the machine has no Rust, the set-up links its own here.
 export PATH := $(PATH):$(or $(CAUSEWAY_PROGRAMS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/causeway/bin)
@@ -35,7 +35,10 @@ e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (an
 	$(call step,set-up) scripts/setup e2e judges
 	$(call step,programs) cargo test $(quiet) --workspace --no-run
 	$(call step,connections as large as they can be) CAUSEWAY_LARGE=1 cargo test $(quiet) --workspace --test capacity_northd
-	$(call step,end to end) cargo xtask clusters --lanes 1 e2e_ slow_
+	$(call step,end to end) CAUSEWAY_LARGE=1 cargo xtask clusters --lanes 1 e2e_ slow_
+
+kernel: setup ## EVPN on a kernel of its own, each fault twenty times (ROUNDS=20), as root (an hour)
+	$(call step,EVPN on a kernel of its own) CAUSEWAY_ROUNDS=$(or $(ROUNDS),20) cargo test $(quiet) --workspace --test evpn -- --nocapture
 
 conformance: programs ## tests that others wrote against a sandbox; JUDGE=e2e, netpol, cyclonus, cnp, anp; NETWORK=default, one, three; FOCUS=<some of them>
 	$(call step,set-up) scripts/setup $(if $(filter cyclonus cnp anp,$(JUDGE)),judges,e2e)

@@ -23,6 +23,11 @@ pub use traffic::{condition, kill_and_wait, lost_during, wait_reach};
 use causeway_sandbox::harness::Sandbox;
 use std::sync::OnceLock;
 
+/// Whether there is time for more of the same: `make e2e` has it, `make test` has not.
+pub fn at_length() -> bool {
+    std::env::var_os("CAUSEWAY_LARGE").is_some()
+}
+
 /// One sandbox of three nodes for all tests of a program. Its keeper removes it when the program ends.
 ///
 /// # Panics

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// A connection that hears nothing for so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long somebody waits for an answer who asks all the time, and then until he asks again.
+const WITHOUT_A_PAUSE: Duration = Duration::from_millis(4);
 /// A thread for each connection, with little to do.
 const STACK: usize = 128 << 10;
 
@@ -178,6 +180,37 @@ pub fn pour(namespace: &Path, server: SocketAddr, how_long: Duration) {
         Ok(())
     });
     poured.unwrap();
+}
+
+/// Asks a UDP server from one port without a pause, and hands each answer on, until somebody does not want more of them.
+///
+/// # Panics
+/// When the port is taken.
+pub fn ask_udp_without_a_pause(
+    namespace: &Path,
+    port: u16,
+    server: SocketAddr,
+    word: &str,
+    mut goes_on: impl FnMut(Option<String>) -> bool + Send,
+) {
+    let word = word.to_owned();
+    let asked = in_namespace(namespace, move || {
+        let any: IpAddr = if server.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, port)).unwrap();
+        socket.set_read_timeout(Some(WITHOUT_A_PAUSE)).unwrap();
+        let mut buffer = [0; 2000];
+        loop {
+            // Where nobody serves just now it is refused.
+            let length = socket.send_to(word.as_bytes(), server).and_then(|_| socket.recv(&mut buffer));
+            let answer =
+                length.ok().map(|length| String::from_utf8_lossy(&buffer[..length]).trim().to_owned());
+            if !goes_on(answer) {
+                return Ok(());
+            }
+            thread::sleep(WITHOUT_A_PAUSE);
+        }
+    });
+    asked.unwrap();
 }
 
 /// What a UDP server answers whoever asks from this port, if it does.

@@ -1,6 +1,9 @@
 //! What happens while packets run, and what objects say of themselves. All of it panics when a test cannot go on.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use causeway_sandbox::harness::Sandbox;
 
 /// A condition's status and message; empty while it is not there.
@@ -24,7 +27,8 @@ pub fn wait_reach(sandbox: &Sandbox, from: &str, to: &str) {
     sandbox.wait_for(&format!("{from} and {to} to reach each other"), reaches).unwrap();
 }
 
-/// How many of a running ping's packets were lost while something happened.
+/// How many of a running ping's packets were lost while something happened. Ping goes on a while longer: what was on its way in the last
+/// moment, which is often the busiest, is not lost if it arrives.
 ///
 /// # Panics
 /// When no packet ever came back.
@@ -33,16 +37,29 @@ pub fn lost_during(sandbox: &Sandbox, from: &str, to: &str, what: impl FnOnce())
     let (namespace, pod) = from.split_once('/').unwrap();
     let words = ["exec", "--namespace", namespace, pod, "--", "ping", "-i", "0.1", &address];
     let ping = sandbox.kubectl_in_background(&words).unwrap();
-    ping.wait_for_line("icmp_seq=").unwrap();
+    let mut lines = ping.lines_to("bytes from").unwrap();
     what();
+    std::thread::sleep(Duration::from_millis(2 * 100 * u64::from(ON_THEIR_WAY)));
     sandbox.pod(from).exec(&["pkill", "-INT", "ping"]).unwrap();
-    let lines = ping.lines_to("packets transmitted").unwrap();
-    let numbers: Vec<u32> = lines.last().unwrap().split(' ').filter_map(|word| word.parse().ok()).collect();
-    let (sent, received) = (numbers[0], numbers[1]);
-    // The last one may have been on its way when ping was told to end.
-    let last = format!("icmp_seq={sent} ");
-    let on_its_way = !lines.iter().any(|line| line.contains(&last));
-    (sent - received).saturating_sub(u32::from(on_its_way))
+    lines.extend(ping.lines_to("packets transmitted").unwrap());
+    lost(&lines)
+}
+
+/// So many packets may be on their way when ping is told to end: those of a second.
+const ON_THEIR_WAY: u32 = 10;
+
+/// The packets without an answer, but for the last ones.
+fn lost(lines: &[String]) -> u32 {
+    let number = |line: &String| -> Option<u32> {
+        let (_, rest) = line.split_once("icmp_seq=").filter(|(before, _)| before.contains("bytes from"))?;
+        rest.split(' ').next()?.parse().ok()
+    };
+    let answered: BTreeSet<u32> = lines.iter().filter_map(number).collect();
+    let last = *answered.last().unwrap();
+    let sent = lines.iter().find_map(|line| line.split_once(" packets transmitted")).unwrap().0;
+    let sent: u32 = sent.parse().unwrap();
+    let between = last - u32::try_from(answered.len()).unwrap();
+    between + sent.saturating_sub(last).saturating_sub(ON_THEIR_WAY)
 }
 
 /// Kills a component without a warning and waits until it is back.
@@ -61,4 +78,27 @@ pub fn kill_and_wait(sandbox: &Sandbox, unit: &str) {
         })
         .unwrap();
     sandbox.wait_settled().unwrap();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ping(answered: impl IntoIterator<Item = u32>, sent: u32) -> Vec<String> {
+        let answers =
+            answered.into_iter().map(|n| format!("64 bytes from 10.0.0.1: icmp_seq={n} ttl=62 time=1 ms"));
+        let refused = "From 10.0.0.2 icmp_seq=3 Destination Host Unreachable".to_owned();
+        let sum = format!("{sent} packets transmitted, 7 received, 0% packet loss, time 1 ms");
+        answers.chain([refused, sum]).collect()
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_lost() {
+        assert_eq!(lost(&ping(1..=20, 20)), 0);
+        assert_eq!(lost(&ping(1..=20, 22)), 0, "two came too late for ping to see them");
+        assert_eq!(lost(&ping((1..=20).filter(|n| *n != 3), 20)), 1, "a refusal is no answer");
+        assert_eq!(lost(&ping(3..=20, 20)), 2, "the first two");
+        assert_eq!(lost(&ping(1..=20, 45)), 15, "nothing came any more");
+        assert_eq!(lost(&ping([1, 2, 3, 5, 4, 6, 6], 6)), 0, "in another order, or twice");
+    }
 }

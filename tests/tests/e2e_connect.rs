@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_sandbox::wanted::Flags;
 use causeway_tests::{
     condition, inventory, kill_and_wait, lost_during, nothing_wrong, road, shared, transactions, wait_roads,
 };
+use std::collections::BTreeSet;
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const ISLANDS: &str = include_str!("manifests/connect.yaml");
@@ -86,6 +88,7 @@ fn roads_join_what_they_name_and_nothing_else() {
     wait(sandbox, &[MAIN, SIDE]);
 
     the_other_topology_carries_the_same_packets(sandbox);
+    the_flag_takes_roads_away_and_brings_them_back(sandbox, &islands);
 
     sandbox.kubectl(&["delete", "cnc", "--all", "--timeout=60s"]).unwrap();
     wait(sandbox, &[]);
@@ -94,6 +97,50 @@ fn roads_join_what_they_name_and_nothing_else() {
         nothing_wrong(&left, "")
     };
     sandbox.wait_for("nothing to be left of the roads", left).unwrap();
+}
+
+/// Switched off, no row of a road is left and nothing is said of any; what they were given stays theirs, so that switched on again they are
+/// what they were.
+fn the_flag_takes_roads_away_and_brings_them_back(sandbox: &Sandbox, islands: &BTreeSet<String>) {
+    let annotations = || {
+        ["main-too", "side"]
+            .map(|name| sandbox.get(&["cnc", name]).unwrap()["metadata"]["annotations"].clone())
+    };
+    let (given, roads) = (annotations(), inventory(sandbox, &NODES));
+    let wait_rows = |wanted: &BTreeSet<String>, what: &str| {
+        let differ = || {
+            let all = inventory(sandbox, &NODES);
+            nothing_wrong(&all.symmetric_difference(wanted).cloned().collect::<Vec<_>>(), "")
+        };
+        sandbox.wait_for(what, differ).unwrap();
+    };
+    let off = || "--enable-network-connect=false".to_owned();
+    let switch_off = |flags: &mut Flags| {
+        flags.cluster_manager.push(off());
+        flags.node.push(off());
+    };
+    sandbox.set_flags(switch_off).unwrap();
+    wait(sandbox, &[]);
+    wait_rows(islands, "nothing to be left of roads that are switched off");
+    for name in ["main-too", "side"] {
+        let silent = || {
+            let status = sandbox.get(&["cnc", name])?["status"].clone();
+            let said = |field: &str| status[field].as_array().is_some_and(|all| !all.is_empty());
+            Ok((status["status"].is_null() && !said("conditions") && !said("networks")).then_some(()))
+        };
+        sandbox.wait_for(&format!("nothing to be said of {name}"), silent).unwrap();
+    }
+    assert_eq!(annotations(), given);
+    let switch_on = |flags: &mut Flags| {
+        flags.cluster_manager.retain(|flag| *flag != off());
+        flags.node.retain(|flag| *flag != off());
+    };
+    sandbox.set_flags(switch_on).unwrap();
+    wait_success(sandbox, "main-too");
+    wait_success(sandbox, "side");
+    wait(sandbox, &[MAIN, SIDE]);
+    wait_rows(&roads, "the same roads");
+    assert_eq!(annotations(), given);
 }
 
 fn pods_are_seen_by_their_own_addresses(sandbox: &Sandbox) {

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 11] = [
+const BENCHES: [(&str, &str, bool); 12] = [
     ("causeway-node", "diff", true),
     ("causeway-node", "set_member", false),
     ("causeway-cluster", "connect", false),
@@ -14,6 +14,7 @@ const BENCHES: [(&str, &str, bool); 11] = [
     ("causeway-plan", "road", false),
     ("causeway-plan", "road-northd", false),
     ("causeway-plan", "service-endpoint", false),
+    ("causeway-plan", "sibling", false),
     ("causeway-plan", "gateway", false),
     ("causeway-plan", "policy", false),
     ("causeway-node", "pod_add", false),

@@ -26,6 +26,7 @@ const PURE: &[(&str, &[&str])] = &[
             "causeway-api",
             "causeway-record",
             "causeway-zone",
+            "causeway-evpn",
             "causeway-ovsdb",
             "causeway-ovn",
         ],

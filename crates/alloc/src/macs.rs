@@ -61,6 +61,11 @@ impl<O: Ord + Clone + fmt::Display> Macs<O> {
         self.pool.release(owner);
     }
 
+    /// How many have one.
+    pub fn held(&self) -> usize {
+        self.pool.held()
+    }
+
     /// Who has a MAC.
     pub fn holder(&self, mac: Mac) -> Option<&O> {
         self.pool.holder(number(mac))

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of a test may stop it")]
 
-use causeway_api::install::{Installation, policies, roles};
+use causeway_api::install::{Installation, policies, roles, settings};
 use causeway_api::print::yaml;
 use causeway_api::schema::{CrdSet, crds, crds_json, crds_yaml};
 use std::path::PathBuf;
@@ -58,6 +58,11 @@ fn yaml_json_and_values_agree() {
 #[test]
 fn policies_are_recorded() {
     compare("policies/causeway.yaml", &yaml(&policies(&Installation::default())).unwrap());
+}
+
+#[test]
+fn settings_are_recorded() {
+    compare("settings/causeway.yaml", &yaml(&settings(&Installation::default())).unwrap());
 }
 
 #[test]

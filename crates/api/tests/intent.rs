@@ -559,6 +559,23 @@ fn examples_are_accepted() {
     assert!(seen >= 9, "only {seen} examples were found");
 }
 
+/// A VTEP and the network that names it.
+#[test]
+fn the_example_of_the_fabric_means_something() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fabric/cudn-evpn.yaml");
+    let documents = documents(&file);
+    let network = documents.iter().find_map(|text| match Manifest::read(text) {
+        Ok(Manifest::ClusterUserDefinedNetwork(cudn)) => {
+            Some(Network::of_cluster_udn(&"shop".parse().unwrap(), &cudn.spec).unwrap())
+        }
+        _ => None,
+    });
+    let vtep: causeway_api::crd::VTEP = serde_yaml::from_str(&documents[0]).unwrap();
+    let named = network.unwrap().evpn().unwrap().vtep.clone();
+    assert_eq!(vtep.metadata.name.unwrap(), named);
+    assert!(vtep.spec.cidrs.iter().all(|cidr| cidr.parse::<causeway_types::Cidr>().is_ok()));
+}
+
 /// What the guide shows is accepted, and it has every annotation that is written by us.
 #[test]
 fn the_guide_is_true() {

@@ -320,6 +320,11 @@ fn annotations_of_a_pod_have_one_writer(admin: &User) {
                          "target": {"kind": "Node", "name": "n1"}});
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/unbound/binding");
     admin.run_with(&["create", "--raw", &path, "-f", "-"], &binding.to_string()).refused(manager);
+    let asks = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "unbound", "annotations": {keys::DEFAULT_NETWORK: "[]"}},
+                      "target": {"kind": "Node", "name": "n1"}});
+    admin
+        .run_with(&["create", "--raw", &path, "-f", "-"], &asks.to_string())
+        .refused("can't be added, changed or removed after the pod was created");
 }
 
 fn a_zone_report_has_one_writer(admin: &User) {
@@ -548,7 +553,6 @@ fn our_own_roles_have_what_they_need_and_no_more(admin: &User) {
         "update clusternetworkconnects --subresource=finalizers",
         "patch clusternetworkconnects",
         "delete network-attachment-definitions",
-        "patch ipamclaims --subresource=status",
         "patch pods --subresource=status",
         "watch endpointslices",
         "create endpointslices",

@@ -2,11 +2,11 @@
 
 use std::io::Write as _;
 
-use causeway_api::install::{Installation, policies, roles};
+use causeway_api::install::{Installation, policies, roles, settings};
 use causeway_api::print;
 use causeway_api::schema::{CrdSet, definitions};
 
-/// Print the custom resource definitions, admission policies and roles, for `kubectl apply --server-side -f -`
+/// Print the custom resource definitions, admission policies, roles and settings, for `kubectl apply --server-side -f -`
 #[derive(clap::Args)]
 pub(crate) struct Crds {
     /// What to print
@@ -34,6 +34,8 @@ enum Set {
     Policies,
     /// The roles with their bindings and service accounts
     Roles,
+    /// What both roles are started with, as a ConfigMap for their environment
+    Settings,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -60,6 +62,7 @@ impl Crds {
             Set::All => definitions(CrdSet::All)?,
             Set::Policies => policies(&installation),
             Set::Roles => roles(&installation),
+            Set::Settings => settings(&installation),
         };
         Ok(match self.output {
             Output::Yaml => print::yaml(&objects)?,
@@ -91,7 +94,7 @@ mod tests {
 
     #[test]
     fn policies_and_roles_name_the_namespace() {
-        for set in [Set::Policies, Set::Roles] {
+        for set in [Set::Policies, Set::Roles, Set::Settings] {
             for output in [Output::Yaml, Output::Json] {
                 let text = printed(set, output);
                 assert!(text.contains("elsewhere"), "{text}");

@@ -46,6 +46,28 @@ fn bad_input_is_named() {
     }
 }
 
+/// Every setting of the charts is one that both roles know, and what a role is started with takes effect: roads cannot be on without
+/// networks.
+#[test]
+fn roles_know_the_settings_of_the_charts() {
+    let printed = causeway(&["crds", "--set=settings", "--output=json"]);
+    let list: serde_json::Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let settings = list["items"][0]["data"].as_object().unwrap().clone();
+    assert_eq!(settings["CAUSEWAY_ENABLE_NETWORK_CONNECT"], "true");
+    for role in ["cluster-manager", "node"] {
+        let help = text(&causeway(&[role, "--help"]).stdout);
+        for key in settings.keys() {
+            assert!(help.contains(&format!("[env: {key}=")), "{role} does not know {key}");
+        }
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_causeway"));
+    command.args(["cluster-manager", "--enable-multi-network=false"]).env_clear();
+    command.envs(settings.iter().map(|(key, value)| (key, value.as_str().unwrap())));
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("--enable-network-connect"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn help_keeps_to_the_width_of_the_terminal() {
     for words in

@@ -13,14 +13,26 @@ mod guest;
 mod kernel;
 #[path = "evpn/nodes.rs"]
 mod nodes;
+#[path = "evpn/own.rs"]
+mod own;
 #[path = "evpn/scenario.rs"]
 mod scenario;
 
+/// Runs a scenario as the first process of a kernel of its own.
+fn on_own_kernel(test: &str, scenario: fn()) {
+    if std::process::id() == 1 {
+        guest::run(scenario);
+    } else {
+        kernel::boot(test);
+    }
+}
+
 #[test]
 fn tenants_with_equal_addresses_reach_their_own_machines() {
-    if std::process::id() == 1 {
-        guest::run(scenario::run);
-    } else {
-        kernel::boot("tenants_with_equal_addresses_reach_their_own_machines");
-    }
+    on_own_kernel("tenants_with_equal_addresses_reach_their_own_machines", scenario::run);
+}
+
+#[test]
+fn networks_of_our_own_meet_others_on_the_fabric() {
+    on_own_kernel("networks_of_our_own_meet_others_on_the_fabric", own::run);
 }

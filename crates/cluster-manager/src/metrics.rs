@@ -25,6 +25,13 @@ pub(crate) struct Metrics {
     waiting: Gauge,
     connects: Family<Connected, Gauge>,
     addresses: Family<Addresses, Gauge>,
+    numbers_wait: Family<WaitedFor, Gauge>,
+}
+
+/// A node whose zone has not said that it has nothing of freed numbers.
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct WaitedFor {
+    node: String,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
@@ -64,6 +71,11 @@ impl Metrics {
             "Pods that have an address on a network (used), and that could have one (total)",
             metrics.addresses.clone(),
         );
+        registry.register(
+            "numbers_wait_seconds",
+            "For how long freed numbers have been waiting for a node's zone",
+            metrics.numbers_wait.clone(),
+        );
         metrics
     }
 
@@ -96,6 +108,10 @@ impl Metrics {
         set(&self.networks, counts.networks);
         set(&self.pods, counts.pods);
         set(&self.waiting, counts.waiting);
+        self.numbers_wait.clear();
+        for (node, ms) in manager.numbers_wait() {
+            self.numbers_wait.get_or_create(&WaitedFor { node: node.to_string() }).set(ms / 1000);
+        }
         for ((accepted, status), count) in counts.connects {
             set(&self.connects.get_or_create(&Connected { accepted, status }), count);
         }

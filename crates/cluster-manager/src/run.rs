@@ -251,7 +251,8 @@ impl Role {
         }
         // Also where they are switched off: what they were given stays theirs.
         let optional = Selection { optional: true, ..all() };
-        watches.everywhere(client, optional, Input::ClusterNetworkConnect);
+        watches.everywhere(client, optional.clone(), Input::ClusterNetworkConnect);
+        watches.everywhere(client, optional, Input::Vtep);
         watches.everywhere(client, all(), Input::NetworkPolicy);
         watch_policies::<policy::ClusterNetworkPolicy>(client, &mut watches);
         watch_policies::<policy::AdminNetworkPolicy>(client, &mut watches);

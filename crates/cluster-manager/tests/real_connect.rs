@@ -258,6 +258,36 @@ fn wait_accepted(cluster: &Cluster, name: &str, reason: &str) {
     assert_eq!(said["status"], status, "{said}");
 }
 
+/// What was said of connections is taken back while they are switched off, and what was given stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_switched_off_and_on() {
+    let cluster = Cluster::start();
+    cluster.nodes(&["n1"]);
+    let manager = Running::start(&cluster);
+    network(&cluster, "one", "Primary", "10.1.0.0/16", 24);
+    network(&cluster, "two", "Primary", "10.2.0.0/16", 24);
+    connection(&cluster, "c", "192.168.0.0/16", 24);
+    wait_accepted(&cluster, "c", "ValidationSucceeded");
+    let given = || cluster.get("cnc", "", "c")["metadata"]["annotations"].clone();
+    let before = given();
+    manager.stop().await;
+    let manager = Running::without_connections(&cluster);
+    cluster.eventually("nothing is said of the connection", || {
+        let status = cluster.get("cnc", "", "c")["status"].clone();
+        let silent = |field: &str| status[field].is_null() || status[field] == json!([]);
+        ["status", "conditions", "networks", "connectedNetworks"]
+            .iter()
+            .all(|field| silent(field))
+            .then_some(())
+    });
+    assert_eq!(given(), before);
+    manager.stop().await;
+    let manager = Running::start(&cluster);
+    wait_accepted(&cluster, "c", "ValidationSucceeded");
+    assert_eq!(given(), before);
+    manager.stop().await;
+}
+
 /// Every reason of the specification is provoked, and cured again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_reason_comes_and_goes() {

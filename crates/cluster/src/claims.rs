@@ -68,6 +68,8 @@ struct Entry {
     granted: Place,
     /// What its record says, which zones go by until a newer one is written.
     written: Place,
+    /// Its own addresses as they were when its record was first written, those of them that are in the record.
+    first: Option<Vec<IpAddr>>,
     refused: Vec<String>,
 }
 
@@ -82,6 +84,7 @@ impl Entry {
             claim: claim(node),
             granted: written.clone(),
             written,
+            first: record.and_then(|record| record.node_ips.clone()),
             refused: record.map(|record| record.refused.clone()).unwrap_or_default(),
         }
     }
@@ -204,10 +207,26 @@ impl Claims {
             uid: entry.uid.clone(),
             chassis_id: granted.chassis.clone(),
             encap_ips: granted.addresses.clone(),
+            node_ips: self.node_ips(name, entry),
             refused: refused.clone(),
         };
         let concerned = self.give(name, granted, refused);
         Settled { record: (!nothing).then_some(record), news, concerned }
+    }
+
+    /// The node's own addresses, for services. A kubelet's word is taken once, when the record is made: later it can give an address up,
+    /// and cannot take one from somebody who is outside of the cluster.
+    fn node_ips(&self, name: &NodeName, entry: &Entry) -> Option<Vec<IpAddr>> {
+        if let Some(first) = &entry.first {
+            return Some(first.iter().copied().filter(|address| entry.own.contains(address)).collect());
+        }
+        let nobody_elses = |address: &IpAddr| {
+            let thing = Thing::Address(*address);
+            let mut others = others(&self.owners, &thing, name).chain(others(&self.holders, &thing, name));
+            others.next().is_none() && self.impossible(*address).is_none()
+        };
+        let own: Vec<IpAddr> = entry.own.iter().copied().filter(nobody_elses).collect();
+        (!own.is_empty()).then_some(own)
     }
 
     /// The node has this from now on. The answer is who claims what it had before.
@@ -251,7 +270,7 @@ impl Claims {
         let has = entry.has(thing);
         if let Thing::Address(address) = thing
             && !has
-            && let Some(reason) = self.implausible(name, entry, *address)
+            && let Some(reason) = self.implausible(name, *address)
         {
             return Some(Some(reason));
         }
@@ -269,7 +288,8 @@ impl Claims {
         }))
     }
 
-    fn implausible(&self, name: &NodeName, entry: &Entry, address: IpAddr) -> Option<String> {
+    /// Why no node can have an address.
+    fn impossible(&self, address: IpAddr) -> Option<String> {
         let is_link_local = match address {
             IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
             IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -277,12 +297,20 @@ impl Claims {
         if address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_link_local {
             return Some(format!("tunnel address {address} cannot be an address of a tunnel between nodes"));
         }
-        if let Some(range) = self.inner.iter().find(|range| range.contains_address(address)) {
-            return Some(format!("tunnel address {address} is in {range}, which the cluster's networks use"));
+        let range = self.inner.iter().find(|range| range.contains_address(address))?;
+        Some(format!("tunnel address {address} is in {range}, which the cluster's networks use"))
+    }
+
+    fn implausible(&self, name: &NodeName, address: IpAddr) -> Option<String> {
+        if let Some(reason) = self.impossible(address) {
+            return Some(reason);
         }
+        // Also where its own kubelet names it, which says as much as it does itself.
         let other = others(&self.owners, &Thing::Address(address), name).next()?;
-        (!entry.own.contains(&address))
-            .then(|| format!("tunnel address {address} is an address of node {other}"))
+        Some(format!(
+            "tunnel address {address} is an address of node {other}, too: it is given to {name} when the Node {other} is deleted or its \
+             kubelet names it no longer; if {other} was installed again as {name}, delete the Node {other}"
+        ))
     }
 
     /// Puts a node into the indexes or takes it out, and adds whom that concerns: who has what it claims, and who claims

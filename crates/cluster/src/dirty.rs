@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::policy::PolicyId;
 use causeway_record::ObjectKey;
-use causeway_types::{ConnectName, NamespaceName, NetworkName, NodeName};
+use causeway_types::{ConnectName, NamespaceName, NetworkName, NodeName, ObjectName};
 
 use crate::OwnerKey;
 
@@ -25,6 +25,7 @@ pub(crate) struct Dirty {
     connects: BTreeSet<ConnectName>,
     connect_statuses: BTreeSet<ConnectName>,
     policies: BTreeSet<PolicyId>,
+    vteps: BTreeSet<ObjectName>,
 }
 
 /// How much of an owner must be looked at: a network may have thousands of namespaces.
@@ -161,6 +162,15 @@ impl Dirty {
 
     pub(crate) fn next_policy(&mut self) -> Option<PolicyId> {
         self.policies.pop_first()
+    }
+
+    /// VTEPs whose status may be another one; it does not matter whether they are there.
+    pub(crate) fn vteps(&mut self, names: impl IntoIterator<Item = ObjectName>) {
+        self.vteps.extend(names);
+    }
+
+    pub(crate) fn next_vtep(&mut self) -> Option<ObjectName> {
+        self.vteps.pop_first()
     }
 
     /// Nothing is to be done for a connection that is gone.

@@ -1,6 +1,6 @@
 //! Freed numbers: which ones nobody may have yet, and what is recorded about them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_alloc::{Cleared, ConnectRecord, Epoch, Reuse};
 use causeway_api::install::{FREED_NUMBERS, FREED_NUMBERS_KEY};
@@ -9,6 +9,7 @@ use causeway_types::{ConnectName, NetworkName, NodeName};
 use serde_json::json;
 
 use crate::Manager;
+use crate::trouble::FREED_NUMBERS_WAIT;
 use crate::writes::FIELD_MANAGER;
 
 /// What is recorded, and up to where that is written.
@@ -23,6 +24,8 @@ pub(crate) struct FreedNumbers {
     away: BTreeMap<NodeName, Epoch>,
     /// What all zones were last known to have cleared.
     cleared: Option<Cleared>,
+    /// Nodes that numbers wait for, as of the last look.
+    waiting: BTreeMap<NodeName, Waiting>,
     /// What the last record lists of connections.
     listed: BTreeMap<ConnectName, ConnectRecord>,
     /// The last record that is known to be written.
@@ -159,15 +162,72 @@ impl Manager {
     }
 }
 
+/// Since when freed numbers wait for a node.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    since: i64,
+    told: bool,
+}
+
+/// For how long a zone may be busy before its node's people are told.
+const TELL_AFTER_MS: i64 = 60_000;
+/// A node that is well may have a zone that is not. It is waited for so many times longer, for its pods are cut off by a fence.
+const PATIENCE_WITH_READY: i64 = 6;
+
 impl Manager {
-    /// Nodes that have been silent for long, and that freed numbers wait for, are fenced: all others stop listening to them,
-    /// and then nobody waits for them any more. One whose report is up to date holds nothing up.
+    /// Nodes that have not been well for long, or for longer have said nothing, and that freed numbers wait for, are fenced: all
+    /// others stop listening to them, and then nobody waits for them any more. One whose report is up to date holds nothing up.
     pub(crate) fn fence_absent_nodes(&mut self) {
-        let limit = self.now_ms.saturating_sub(self.config.fence_after_ms);
-        let absent = self.nodes.absent_since(limit).filter(|node| !self.freed.away.contains_key(*node));
-        let absent: Vec<NodeName> = absent.filter(|node| self.holds_numbers_up(node)).cloned().collect();
-        if !absent.is_empty() {
-            self.fence(absent);
+        self.note_waiting();
+        let (now, limit) = (self.now_ms, self.config.fence_after_ms);
+        let absent: BTreeSet<&NodeName> = self.nodes.absent_since(now.saturating_sub(limit)).collect();
+        let mute = now.saturating_sub(limit.saturating_mul(PATIENCE_WITH_READY));
+        let late = |(node, waiting): &(&NodeName, &Waiting)| absent.contains(node) || waiting.since <= mute;
+        let fenced: Vec<NodeName> =
+            self.freed.waiting.iter().filter(late).map(|(node, _)| node.clone()).collect();
+        if !fenced.is_empty() {
+            self.fence(fenced);
+        }
+    }
+
+    /// For how many milliseconds freed numbers have been waiting for nodes' zones.
+    pub fn numbers_wait(&self) -> impl Iterator<Item = (&NodeName, i64)> {
+        let now = self.now_ms;
+        self.freed.waiting.iter().map(move |(node, waiting)| (node, now.saturating_sub(waiting.since)))
+    }
+
+    /// Notes whom numbers wait for, and tells a node's people after a while.
+    fn note_waiting(&mut self) {
+        let mut before = std::mem::take(&mut self.freed.waiting);
+        // Most of the time all have cleared everything, and nobody needs to be asked.
+        let all_cleared = self.freed.cleared.as_ref().is_some_and(|cleared| cleared.has(self.freed.epoch));
+        if all_cleared || listed(&self.freed_numbers()) == 0 {
+            return;
+        }
+        let behind = |node: &&NodeName| {
+            !self.freed.away.contains_key(*node) && self.zone_reports.epoch(node) < self.freed.epoch
+        };
+        let behind: Vec<NodeName> = self.nodes.names().filter(behind).cloned().collect();
+        for node in behind {
+            let mut waiting = before.remove(&node).unwrap_or(Waiting { since: self.now_ms, told: false });
+            if !waiting.told && self.now_ms.saturating_sub(waiting.since) >= TELL_AFTER_MS {
+                waiting.told = true;
+                self.tell_waiting(&node);
+            }
+            self.freed.waiting.insert(node, waiting);
+        }
+    }
+
+    fn tell_waiting(&mut self, node: &NodeName) {
+        let limit = self.config.fence_after_ms.saturating_mul(PATIENCE_WITH_READY) / 1000;
+        let message = format!(
+            "numbers of networks that are gone cannot be used again before the zone of node {node} has said that it has nothing of \
+             them, and it has not for {} s: look at the log of causeway on {node} and at the ZoneReport {node}. After {limit} s the other \
+             nodes stop listening to it, sooner if the node is not Ready",
+            TELL_AFTER_MS / 1000
+        );
+        if let Some(regarding) = self.nodes.regarding(node) {
+            self.writes.warn(regarding, FREED_NUMBERS_WAIT, message);
         }
     }
 

@@ -4,7 +4,7 @@ use causeway_alloc::Reuse;
 use causeway_api::policy::{PolicyId, PolicyKind};
 use causeway_record::{
     ClusterPolicy, Connect, Cudn, EndpointSlice, Event, EventNote, Nad, Namespace, NetworkPolicy, Node,
-    ObjectKey, Outcome, Part, Pod, Request, Target, Udn, ZoneReport,
+    ObjectKey, Outcome, Part, Pod, Request, Target, Udn, Vtep, ZoneReport,
 };
 use causeway_types::{ConnectName, NamespaceName, NodeName, ObjectName};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ pub enum Input {
     UserDefinedNetwork(Event<Udn, ObjectKey>),
     ClusterUserDefinedNetwork(Event<Cudn, ObjectName>),
     ClusterNetworkConnect(Event<Connect, ConnectName>),
+    Vtep(Event<Vtep, ObjectName>),
     ZoneReport(Event<ZoneReport, NodeName>),
     EndpointSlice(Event<EndpointSlice, ObjectKey>),
     NetworkPolicy(Event<NetworkPolicy, ObjectKey>),

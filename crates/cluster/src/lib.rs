@@ -5,6 +5,7 @@
 //! never reads a clock and never forgets a number that somebody may still use. Sockets are `causeway-cluster-manager`'s.
 
 mod attachments;
+mod beside;
 mod claims;
 mod config;
 mod connections;
@@ -26,6 +27,7 @@ mod policies;
 mod replay;
 mod start;
 mod trouble;
+mod vteps;
 mod writes;
 mod zone_reports;
 

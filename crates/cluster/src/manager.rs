@@ -17,6 +17,7 @@ use crate::nodes::Nodes;
 use crate::owners::Owners;
 use crate::pods::Pods;
 use crate::policies::Policies;
+use crate::vteps::Vteps;
 use crate::writes::Writes;
 use crate::zone_reports::ZoneReports;
 use crate::{Config, Input, Output, Result};
@@ -41,6 +42,7 @@ pub struct Manager {
     pub(crate) zone_reports: ZoneReports,
     pub(crate) mirrors: Mirrors,
     pub(crate) policies: Policies,
+    pub(crate) vteps: Vteps,
     pub(crate) freed: FreedNumbers,
     pub(crate) dirty: Dirty,
     pub(crate) writes: Writes,
@@ -95,6 +97,7 @@ impl Manager {
             zone_reports: ZoneReports::default(),
             mirrors: Mirrors::default(),
             policies: Policies::default(),
+            vteps: Vteps::default(),
             freed: FreedNumbers::default(),
             dirty: Dirty::default(),
             writes: Writes::default(),
@@ -161,6 +164,7 @@ impl Manager {
                 self.listen_to_endpoint_slices(&event);
                 self.take(mirrors::KIND, event, Self::endpoint_slice_applied, Self::endpoint_slice_deleted);
             }
+            Input::Vtep(event) => self.vtep_event(event),
             Input::NetworkPolicy(event) => self.network_policy_event(event),
             Input::Policy(kind, event) => self.policy_event(kind, event),
             Input::FreedNumbers(recorded) => {
@@ -170,6 +174,7 @@ impl Manager {
             Input::Written(outcome) => self.written(&outcome),
             Input::Tick(now_ms) => {
                 self.now_ms = now_ms;
+                self.owners_tick();
                 self.connects_tick();
                 self.policies_tick();
                 if self.started {
@@ -212,6 +217,8 @@ impl Manager {
                 self.settle_connect_status(&connect);
             } else if let Some(policy) = self.dirty.next_policy() {
                 self.settle_policy(&policy);
+            } else if let Some(vtep) = self.dirty.next_vtep() {
+                self.settle_vtep(&vtep);
             } else if !self.wake_grown() {
                 return;
             }
@@ -253,6 +260,7 @@ impl Manager {
             Kind::ClusterNetworkConnect if outcome.part == Part::Status => {
                 self.connects.status_done(&outcome.target.name);
             }
+            Kind::Vtep => self.vteps.status_done(&outcome.target),
             Kind::ClusterNetworkPolicy | Kind::AdminNetworkPolicy | Kind::BaselineAdminNetworkPolicy => {
                 self.policies.status_done(&outcome.target);
             }

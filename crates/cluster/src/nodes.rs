@@ -5,10 +5,10 @@ use std::net::IpAddr;
 
 use causeway_alloc::{Claim, HostRange, HostSubnets, IdRecord, NodeIds, Seniority};
 use causeway_api::annotations::{
-    Annotation, ChassisRecord, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort,
+    Annotation, ChassisRecord, HostCidrs, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort, Vteps,
 };
 use causeway_api::intent::{ClusterConfig, PodSubnet};
-use causeway_record::{Action, Kind, Node, Part, Priority, Regarding, Target, Texts};
+use causeway_record::{Action, Kind, Node, NodeAddresses, Part, Priority, Read, Regarding, Target, Texts};
 use causeway_types::{Cidr, Families, Family, NetworkName, NodeId, NodeName, TransitPeers, transit_address};
 use serde_json::{Value, json};
 
@@ -26,9 +26,9 @@ pub(crate) struct Nodes {
     parts: HostSubnets,
     /// Who has which chassis and tunnel addresses.
     claims: Claims,
-    /// Nodes by their own addresses.
-    by_address: BTreeMap<IpAddr, NodeName>,
-    /// Since when nothing is heard of a node, as far as this manager has seen.
+    /// Whose an address is.
+    addresses: NodeAddresses,
+    /// Since when a node is not well, or nothing is heard of it, as far as this manager has seen.
     silent_since: BTreeMap<NodeName, i64>,
 }
 
@@ -43,6 +43,8 @@ pub(crate) struct Change {
     claims: BTreeSet<NodeName>,
     /// Whether its own addresses are others than before.
     addresses: bool,
+    /// Whether its devices have other addresses, or other ends of tunnels are written on it.
+    ends: bool,
 }
 
 impl Nodes {
@@ -60,7 +62,7 @@ impl Nodes {
             all: BTreeMap::new(),
             ids: NodeIds::new(max_nodes),
             parts: HostSubnets::new(host_ranges(subnets)).map_err(Error::ClusterSubnets)?,
-            by_address: BTreeMap::new(),
+            addresses: NodeAddresses::default(),
             silent_since: BTreeMap::new(),
         })
     }
@@ -73,6 +75,10 @@ impl Nodes {
         self.all.keys()
     }
 
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Node> {
+        self.all.values()
+    }
+
     /// All nodes, and whether each is heard of.
     pub(crate) fn live(&self) -> impl Iterator<Item = (&NodeName, bool)> {
         self.all.iter().map(|(name, node)| (name, node.live))
@@ -82,24 +88,23 @@ impl Nodes {
         self.all.contains_key(name)
     }
 
-    /// The addresses of nodes themselves.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
-        self.by_address.iter().map(|(address, node)| (*address, node))
+    /// The addresses of nodes themselves, by their kubelets' account.
+    pub(crate) fn named_addresses(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
+        let of = |node: &Node| node.addresses.clone().into_iter();
+        self.all.iter().flat_map(move |(name, node)| of(node).map(move |address| (address, name)))
     }
 
-    /// The node that has an address itself.
-    pub(crate) fn at(&self, address: IpAddr) -> Option<&NodeName> {
-        self.by_address.get(&address)
+    /// Whose an address is.
+    pub(crate) fn addresses(&self) -> &NodeAddresses {
+        &self.addresses
     }
 
-    fn index_addresses(&mut self) {
-        let of = |node: &Node| {
-            node.addresses.iter().map(|address| (*address, node.name.clone())).collect::<Vec<_>>()
-        };
-        self.by_address = self.all.values().flat_map(of).collect();
+    /// What an event about a node regards.
+    pub(crate) fn regarding(&self, name: &NodeName) -> Option<Regarding> {
+        self.all.get(name).map(regarding_node)
     }
 
-    /// Nodes of which nothing was heard since then, or for longer.
+    /// Nodes that are not well since then, or for longer.
     pub(crate) fn absent_since(&self, limit_ms: i64) -> impl Iterator<Item = &NodeName> {
         self.silent_since.iter().filter(move |(_, since)| **since <= limit_ms).map(|(name, _)| name)
     }
@@ -136,8 +141,8 @@ impl Nodes {
 
     /// What is new about the node; nothing if nothing is.
     fn apply(&mut self, node: Node, now_ms: i64) -> Option<Change> {
-        let (live, mtu, addresses) = (node.live, node.tunnel_mtu.clone(), node.addresses.clone());
-        if live {
+        let (live, mtu) = (node.live, node.tunnel_mtu.clone());
+        if node.ready {
             self.silent_since.remove(&node.name);
         } else {
             self.silent_since.entry(node.name.clone()).or_insert(now_ms);
@@ -146,15 +151,14 @@ impl Nodes {
             return None;
         }
         let claims = self.claims.apply(&node);
-        let before = self.all.insert(node.name.clone(), node);
-        let addresses = before.as_ref().map_or(&[][..], |before| &before.addresses) != addresses;
-        if addresses {
-            self.index_addresses();
-        }
+        let name = node.name.clone();
+        let addresses = !self.addresses.set(&name, Some(&node)).is_empty();
+        let before = self.all.insert(name.clone(), node);
         let live = before.as_ref().is_none_or(|before| before.live != live);
         let fresh = before.is_none();
+        let ends = self.all.get(&name).map(ends_of) != before.as_ref().map(ends_of);
         let mtu = before.map_or(Ok(None), |before| before.tunnel_mtu) != mtu;
-        Some(Change { fresh, live, mtu, claims, addresses })
+        Some(Change { fresh, live, mtu, claims, addresses, ends })
     }
 
     /// The nodes whose tunnels carry less than this, with what they carry.
@@ -169,7 +173,7 @@ impl Nodes {
     fn remove(&mut self, name: &NodeName) -> BTreeSet<NodeName> {
         self.all.remove(name);
         self.silent_since.remove(name);
-        self.index_addresses();
+        self.addresses.set(name, None);
         self.ids.release(name);
         let without_id = self.all.keys().filter(|name| self.ids.id_of(name).is_none()).cloned();
         without_id.chain(self.claims.remove(name)).collect()
@@ -223,6 +227,9 @@ impl Manager {
         if change.addresses {
             self.node_addresses_changed();
         }
+        if change.ends {
+            self.vteps_see_node(&name);
+        }
         self.dirty.nodes(change.claims);
     }
 
@@ -231,6 +238,7 @@ impl Manager {
         let concerned = self.nodes.remove(name);
         self.fence_deleted_node(name);
         self.node_addresses_changed();
+        self.vteps_see_node(name);
         self.dirty.nodes(concerned);
         self.zone_reports.set_live(name, false, self.now_ms);
         self.dirty.reach_node(name);
@@ -267,6 +275,7 @@ impl Manager {
         }
         let mut wanted = node_annotations(&self.config.cluster, id, subnets.unwrap_or_default());
         wanted.extend(self.settle_claim(&node));
+        wanted.extend(self.ends_of(&node));
         if let Some(body) = annotation_patch(&node.published, &wanted) {
             let action = Action::Merge { subresource: Some("status"), body };
             self.writes.ask(node_target(name), Part::Annotations, Priority::Network, action);
@@ -293,6 +302,11 @@ impl Manager {
     fn short_networks(&mut self) {
         self.dirty.statuses(self.networks.owners_of_parted());
     }
+}
+
+/// What ends of tunnels on the fabric follow from.
+fn ends_of(node: &Node) -> (&Read<HostCidrs>, &Read<Vteps>) {
+    (&node.hosts, &node.vteps)
 }
 
 fn node_target(name: &NodeName) -> Target {

@@ -38,6 +38,7 @@ impl Manager {
         self.start_pods();
         self.dirty.endpoint_slices(self.mirrors.all());
         self.dirty.policies(self.policies.all());
+        self.dirty.vteps(self.vteps.names().cloned());
     }
 
     fn restore_numbers(&mut self) {

@@ -44,6 +44,8 @@ pub(crate) const ERROR_UPDATING_RESOURCE: &str = "ErrorUpdatingResource";
 pub(crate) const INVALID_CONFIG: &str = "InvalidConfig";
 /// Events about nodes that claim what is another's.
 pub(crate) const CHASSIS_CLAIM_REFUSED: &str = "ChassisClaimRefused";
+/// Events about nodes that numbers wait for.
+pub(crate) const FREED_NUMBERS_WAIT: &str = "FreedNumbersWait";
 /// Events about networks that lack something.
 pub(crate) const NETWORK_ALLOCATION_FAILED: &str = "NetworkAllocationFailed";
 

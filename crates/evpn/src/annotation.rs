@@ -25,11 +25,19 @@ impl Vni {
     /// # Errors
     /// If it is none, or that of a table of the kernel's own.
     pub fn new(number: u32) -> Result<Self, String> {
-        if number == 0 || number > Self::LAST {
-            return Err(format!("VNI {number} is not between 1 and {}", Self::LAST));
-        }
         if KERNELS_TABLES.contains(&number) {
             return Err(format!("VNI {number} is the number of a routing table of the kernel's own"));
+        }
+        Self::apart_from_tables(number)
+    }
+
+    /// The number of a network whose routing table has another number.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn apart_from_tables(number: u32) -> Result<Self, String> {
+        if number == 0 || number > Self::LAST {
+            return Err(format!("VNI {number} is not between 1 and {}", Self::LAST));
         }
         Ok(Self(number))
     }
@@ -68,6 +76,22 @@ impl RouteTarget {
             ));
         }
         Ok(Self(text.to_owned()))
+    }
+
+    /// What is taken and what own routes are marked with, of one written target; without one the usual. `*` stands for any AS number: as
+    /// a mark it is the own one.
+    ///
+    /// # Errors
+    /// If it is no target.
+    pub fn both_ways(written: Option<&str>, asn: u32, vni: Vni) -> Result<(Self, Self), String> {
+        let usual = Self::usual(asn, vni);
+        let Some(text) = written else { return Ok((usual.clone(), usual)) };
+        let Some(number) = text.strip_prefix("*:") else {
+            let target = Self::read(text)?;
+            return Ok((target.clone(), target));
+        };
+        let number: u32 = plain(number).ok_or_else(|| format!("{text:?} is no route target"))?;
+        Ok((Self(text.to_owned()), Self::read(&format!("{}:{number}", asn & 0xffff))?))
     }
 
     /// The one that everybody takes who was told nothing: of a long AS number the lower half counts.

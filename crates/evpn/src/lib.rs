@@ -9,6 +9,7 @@
 
 mod agent;
 mod annotation;
+mod fabric;
 mod names;
 mod node;
 mod part;
@@ -18,7 +19,8 @@ mod status;
 
 pub use agent::Agent;
 pub use annotation::{Annotation, RouteTarget, Vni, Vpn};
-pub use names::Names;
+pub use fabric::Fabric;
+pub use names::{Names, distinguisher};
 pub use node::Node;
 pub use port::{Port, PortKind, RawPort};
 pub use status::{GatewayStatus, Refused, Status, SubnetStatus, VniStatus};

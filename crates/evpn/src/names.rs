@@ -55,7 +55,7 @@ pub(crate) fn leg_mac(vtep: Ipv4Addr, vni: Vni) -> Mac {
 
 /// What tells this node's routes of a VNI apart from everybody else's. A number after an address has room for 65535; beyond that the
 /// lower three bytes of the address and the VNI fill the other form.
-pub(crate) fn distinguisher(vtep: Ipv4Addr, vni: Vni) -> String {
+pub fn distinguisher(vtep: Ipv4Addr, vni: Vni) -> String {
     if vni.number() <= u32::from(u16::MAX) {
         return format!("{vtep}:{vni}");
     }

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use causeway_types::Mac;
-
 /// The usual UDP port of VXLAN.
 const VXLAN_PORT: u16 = 4789;
 
@@ -49,11 +47,6 @@ impl Node {
             whole.then(|| (network.to_owned(), bridge.to_owned()))
         };
         text.split(',').filter_map(pair).collect()
-    }
-
-    /// One MAC address for all tenants' routers of this node: others keep one for each node.
-    pub(crate) fn router_mac(&self) -> Mac {
-        Mac::from_ip(self.vtep.into())
     }
 
     /// The number of a port, once the switch has opened it.

@@ -4,20 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use causeway_types::host::{
-    Address, BridgePort, Flow, FrrSection, Item, Key, Link, LinkKind, LinkState, Neighbour, Route, Setting,
-    Target,
+    Address, BridgePort, Flow, Item, Key, LinkKind, LinkState, Neighbour, Route, Target,
 };
 use causeway_types::{Cidr, Family, Mac};
 use ipnet::IpNet;
 
-use crate::annotation::{RouteTarget, Vni, Vpn};
+use crate::annotation::{Vni, Vpn};
+use crate::fabric::{self, Fabric};
 use crate::names::{Names, distinguisher, leg_mac, or_usual};
 use crate::node::Node;
 use crate::southbound::{Gateway, Southbound, Subnet};
 use crate::status::{GatewayStatus, Refused, SubnetStatus, VniStatus};
 
-/// A default route that every other one wins against: what has no way must not fall through to the node's own.
-const LAST_METRIC: u32 = 4_278_198_272;
 /// Before the rule of a provider's bridge for everybody.
 const FLOW_PRIORITY: u16 = 1000;
 
@@ -113,8 +111,6 @@ impl<'a> Draft<'a> {
         let mut draft = Self { node, vpn, leg, names, items: BTreeMap::new(), status, refused: Vec::new() };
         draft.fabric();
         draft.leg();
-        draft.unreachable();
-        draft.sections();
         draft
     }
 
@@ -140,32 +136,36 @@ impl<'a> Draft<'a> {
     }
 
     fn link(&mut self, name: &str, kind: LinkKind, mac: Option<Mac>, master: Option<&str>) {
-        let master = master.map(str::to_owned);
-        self.add(Item::Link(Link { name: name.to_owned(), kind, mac, mtu: None, master }));
-        self.up(name);
+        self.add_all(fabric::link(name, kind, mac, master));
     }
 
-    /// Switched on, and silent: none of these devices has a life of its own on IPv6.
-    fn up(&mut self, name: &str) {
-        self.setting(&format!("ipv6/conf/{name}/addr_gen_mode"), "1");
-        self.add(Item::State(LinkState { device: name.to_owned(), up: true }));
+    fn add_all(&mut self, items: impl IntoIterator<Item = Item>) {
+        for item in items {
+            self.add(item);
+        }
     }
 
     fn setting(&mut self, path: &str, value: &str) {
-        self.add(Item::Setting(Setting { path: path.to_owned(), value: value.to_owned() }));
+        self.add(fabric::setting(path, value));
     }
 
     /// VRF, bridge, tunnels, and the device with the addresses for show.
     fn fabric(&mut self) {
-        let (names, table) = (self.names.clone(), self.vpn.vni.number());
-        let (port, local) = (self.node.vxlan_port, self.node.vtep.into());
-        self.link(&names.vrf, LinkKind::Vrf { table }, None, None);
-        self.link(&names.bridge, LinkKind::Bridge, Some(self.node.router_mac()), Some(&names.vrf));
-        self.link(&names.vxlan, LinkKind::Vxlan { id: table, port, local }, None, Some(&names.bridge));
+        let fabric = Fabric {
+            vrf: self.names.vrf.clone(),
+            table: self.vpn.vni.number(),
+            vni: self.vpn.vni,
+            vtep: self.node.vtep,
+            port: self.node.vxlan_port,
+            asn: self.vpn.asn,
+            rd: self.status.rd.clone(),
+            import: self.status.import.clone(),
+            export: self.status.export.clone(),
+            families: Family::ALL.into_iter().collect(),
+        };
+        self.add_all(fabric.items());
+        let names = self.names.clone();
         self.link(&names.dummy, LinkKind::Dummy, None, Some(&names.vrf));
-        for name in [&names.vrf, &names.bridge] {
-            self.setting(&format!("ipv4/conf/{name}/forwarding"), "1");
-        }
     }
 
     /// The VRF's own device on the provider's bridge.
@@ -198,39 +198,6 @@ impl<'a> Draft<'a> {
     fn route(&mut self, dest: Cidr, metric: u32, target: Target) -> bool {
         let table = self.vpn.vni.number();
         self.add(Item::Route(Route { table, dest, metric, target, source: None, mtu: None }))
-    }
-
-    fn unreachable(&mut self) {
-        for everything in [IpAddr::from([0; 4]), IpAddr::from([0_u16; 8])] {
-            let everything = Cidr::masked(IpNet::new_assert(everything, 0));
-            self.route(everything, LAST_METRIC, Target::Unreachable);
-        }
-    }
-
-    fn sections(&mut self) {
-        let vrf = self.names.vrf.clone();
-        self.add(Item::Section(FrrSection {
-            first: format!("vrf {vrf}"),
-            lines: format!("vni {}\n", self.vpn.vni),
-        }));
-        let family = |name: &str, lines: &str| format!("address-family {name}\n{lines}exit-address-family\n");
-        let usual = RouteTarget::usual(self.vpn.asn, self.vpn.vni);
-        let targets = |word: &str, targets: &[RouteTarget]| lines_of_targets(word, targets, &usual);
-        let connected = " redistribute connected\n";
-        let evpn = [
-            " advertise ipv4 unicast\n advertise ipv6 unicast\n".to_owned(),
-            format!(" rd {}\n", self.status.rd),
-            targets("import", &self.status.import),
-            targets("export", &self.status.export),
-        ];
-        let lines = [
-            format!("bgp router-id {}\n", self.node.vtep),
-            family("ipv4 unicast", connected),
-            family("ipv6 unicast", connected),
-            family("l2vpn evpn", &evpn.concat()),
-        ];
-        let first = format!("router bgp {} vrf {vrf}", self.vpn.asn);
-        self.add(Item::Section(FrrSection { first, lines: lines.concat() }));
     }
 
     fn gateway(&mut self, southbound: &Southbound, gateway: &Gateway<'_>) {
@@ -335,14 +302,4 @@ impl<'a> Draft<'a> {
     fn finish(self) -> (BTreeMap<Key, Item>, VniStatus, Vec<Refused>) {
         (self.items, self.status, self.refused)
     }
-}
-
-/// FRR takes the usual target by itself, and refuses to hear of it while it has no other: then it is not said, or said last.
-fn lines_of_targets(word: &str, targets: &[RouteTarget], usual: &RouteTarget) -> String {
-    if targets == std::slice::from_ref(usual) {
-        return String::new();
-    }
-    let others = targets.iter().filter(|target| *target != usual);
-    let all = others.chain(targets.iter().filter(|target| *target == usual));
-    all.map(|target| format!(" route-target {word} {}\n", target.as_str())).collect()
 }

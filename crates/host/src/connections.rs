@@ -3,10 +3,13 @@
 //! OVN drops the answers of a connection that it has marked as blocked, and it marks one when a packet of the side that began it is
 //! refused. Where that side is silent, nobody is refused: then the mark is set here, by a packet that goes to the switch's memory
 //! and nowhere else. A connection that is allowed after all loses the mark with its next packet.
+//!
+//! A translated connection of UDP keeps its target for as long as its client asks. Where the target serves no more, it is forgotten.
 
 use crate::error::{Error, Result};
 use crate::program::run;
 use causeway_types::Tracked;
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -69,6 +72,21 @@ impl Connections {
         Ok(())
     }
 
+    /// Forgets all connections of the same zones that were led as these were: whoever goes on begins anew.
+    ///
+    /// # Errors
+    /// If the switch does not answer.
+    pub fn forget(&self, connections: &[Tracked]) -> Result<()> {
+        let ways: BTreeSet<(u16, SocketAddr, SocketAddr)> =
+            connections.iter().map(|one| (one.zone, one.asked, one.to)).collect();
+        for (zone, asked, to) in ways {
+            let (zone, asked, to) = (format!("zone={zone}"), half(asked, "dst"), half(to, "src"));
+            let words = ["--timeout=30", "-t", &self.control()?, "dpctl/flush-conntrack", &zone, &asked, &to];
+            run(&self.appctl, &words, "")?;
+        }
+        Ok(())
+    }
+
     /// The socket by which the daemon takes commands has its process number in its name.
     fn control(&self) -> Result<String> {
         let file = self.folder.join(format!("{DAEMON}.pid"));
@@ -96,6 +114,12 @@ fn ends(text: &str) -> Option<(SocketAddr, SocketAddr)> {
     let address = |name| word(name)?.parse::<IpAddr>().ok();
     let port = |name| word(name)?.parse::<u16>().ok();
     Some((SocketAddr::new(address("src")?, port("sport")?), SocketAddr::new(address("dst")?, port("dport")?)))
+}
+
+/// One end of a UDP connection, as the switch is told of it.
+fn half(end: SocketAddr, side: &str) -> String {
+    let family = if end.is_ipv4() { "nw" } else { "ipv6" };
+    format!("ct_{family}_{side}={},ct_tp_{side}={},ct_nw_proto={UDP}", end.ip(), end.port())
 }
 
 fn line(tracked: &Tracked) -> Option<String> {

@@ -64,6 +64,12 @@ impl Frr {
         self.vtysh(&["-c", question])
     }
 
+    /// Sockets of the daemons that forget what they were told when they end. Who is connected with one hears of its end.
+    pub fn sockets(&self) -> BTreeSet<PathBuf> {
+        let folder = self.folder.as_deref().unwrap_or(Path::new(SOCKETS));
+        DAEMONS.iter().map(|daemon| folder.join(format!("{daemon}.vty"))).collect()
+    }
+
     /// Whether there is anybody to ask.
     pub(crate) fn is_there(&self) -> bool {
         self.folder.as_deref().unwrap_or(Path::new(SOCKETS)).exists()

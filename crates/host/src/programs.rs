@@ -106,6 +106,12 @@ impl Programs {
         planned(plan).into_iter().filter_map(socket).collect()
     }
 
+    /// The sockets of the daemons that sections are planned for.
+    pub fn frr_sockets(&self, plan: &HostPlan) -> BTreeSet<PathBuf> {
+        let planned = plan.items().keys().any(|key| matches!(key, Key::Section(_)));
+        if planned { self.frr.sockets() } else { BTreeSet::new() }
+    }
+
     fn apply_flows(&mut self, bridge: &str, plan: &HostPlan) -> Applied {
         let folder = self.folder.clone().unwrap_or_default();
         let new = || Flows::new(&self.ofctl, &folder, bridge);

@@ -11,6 +11,8 @@
 mod measure;
 #[path = "../../node/benches/diff/raw.rs"]
 mod raw;
+#[path = "road/rows.rs"]
+mod rows;
 #[path = "road/size.rs"]
 mod size;
 #[path = "../tests/support/mod.rs"]
@@ -20,12 +22,13 @@ use causeway_ovn::Planned;
 use causeway_plan::{Dirty, northbound};
 use causeway_zone::Zone;
 use measure::Meter;
+use rows::new_rows;
 use serde_json::Value;
-use size::{Size, new_rows};
+use size::Size;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use support::server::{Databases, run, settle};
-use support::{On as _, pod, rows};
+use support::{On as _, pod};
 
 /// Networks, nodes, and how the networks are laid out.
 const SIZES: [(u32, u32, &str); 7] = [
@@ -67,7 +70,7 @@ async fn step(databases: &mut Databases, zone: &Zone, dirty: Dirty, start: Meter
 }
 
 fn planned(zone: &Zone) -> Vec<Planned> {
-    rows(&northbound(zone), "cnc:")
+    support::rows(&northbound(zone), "cnc:")
 }
 
 /// The rows that the second has more, sent raw to a database that has what the first has.

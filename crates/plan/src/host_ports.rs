@@ -14,9 +14,10 @@ use causeway_types::{NamespaceName, NetworkName};
 use causeway_zone::{Active, Change, Gateway, HostDoor, Protocol, Subject, Zone};
 use ipnet::IpNet;
 
-use crate::network::{self, Result, Scope, is_rendered, of_network};
+use crate::network::{self, Result, Scope, is_rendered, of_network, scope_of_present};
 use crate::room::{Kind, Room, SliceKey as _, Slices};
 use crate::row::{map, role_ids, with};
+use crate::running::Leads;
 use crate::services::balancer_options;
 
 /// Host ports.
@@ -102,22 +103,32 @@ pub(crate) fn doorways(gateway: &Gateway) -> Vec<IpAddr> {
     own.filter(|_| is_served).collect()
 }
 
-fn rows(zone: &Zone, scope: &Scope<'_>, key: &HostPortKey) -> Result<Vec<Planned>> {
+/// Adds where host ports of one protocol lead.
+pub(crate) fn add_leads(zone: &Zone, protocol: Protocol, leads: &mut Leads) {
+    for key in HostPorts.slices(zone, &HostPortKeys::default()) {
+        let Ok(scope) = scope_of_present(zone, &key.network) else { continue };
+        let doors = doors(zone, &scope, &key).remove(&protocol).unwrap_or_default();
+        let vips = doors.iter().flat_map(|door| outer(door).into_iter().chain(inner(&scope, door)));
+        vips.for_each(|(asked, target)| leads.add(asked, [target].into()));
+    }
+}
+
+fn doors(zone: &Zone, scope: &Scope<'_>, key: &HostPortKey) -> BTreeMap<Protocol, Vec<HostDoor>> {
     let own = scope.gateway.map(doorways).unwrap_or_default();
     let mut doors: BTreeMap<Protocol, Vec<HostDoor>> = BTreeMap::new();
     for door in zone.host_doors(&key.pod(), &own) {
         doors.entry(door.protocol).or_default().push(door);
     }
+    doors
+}
+
+fn rows(zone: &Zone, scope: &Scope<'_>, key: &HostPortKey) -> Result<Vec<Planned>> {
     let mut rows = Vec::new();
-    for (protocol, doors) in doors {
-        let outer: Vec<(String, String)> = doors
-            .iter()
-            .filter(|door| door.address != LOCALHOST)
-            .map(|door| vip(door.address, door))
-            .collect();
-        let inner = doors.iter().filter_map(|door| Some(vip(inner_address(scope.net, door)?, door)));
+    for (protocol, doors) in doors(zone, scope, key) {
+        let outer: Vec<Vip> = doors.iter().filter_map(outer).collect();
+        let inner = doors.iter().filter_map(|door| inner(scope, door));
         let (router, switch) = (scope.net.names.router_lb_group(), scope.net.names.switch_lb_group());
-        let all: Vec<(String, String)> = outer.iter().cloned().chain(inner).collect();
+        let all: Vec<Vip> = outer.iter().copied().chain(inner).collect();
         rows.extend(balancer(scope, key, protocol, ("router", &router), all)?);
         rows.extend(balancer(scope, key, protocol, ("switch", &switch), outer)?);
     }
@@ -131,9 +142,19 @@ pub(crate) fn inner_address(network: &Active, door: &HostDoor) -> Option<IpAddr>
     routers.into_iter().find(|router| door.first && router.is_ipv4() == door.address.is_ipv4())
 }
 
-fn vip(address: IpAddr, door: &HostDoor) -> (String, String) {
-    let target = SocketAddr::new(door.target.0, door.target.1);
-    (SocketAddr::new(address, door.port).to_string(), target.to_string())
+/// Who is asked, and who answers.
+type Vip = (SocketAddr, SocketAddr);
+
+fn vip(address: IpAddr, door: &HostDoor) -> Vip {
+    (SocketAddr::new(address, door.port), SocketAddr::new(door.target.0, door.target.1))
+}
+
+fn outer(door: &HostDoor) -> Option<Vip> {
+    (door.address != LOCALHOST).then(|| vip(door.address, door))
+}
+
+fn inner(scope: &Scope<'_>, door: &HostDoor) -> Option<Vip> {
+    Some(vip(inner_address(scope.net, door)?, door))
 }
 
 fn balancer(
@@ -141,7 +162,7 @@ fn balancer(
     key: &HostPortKey,
     protocol: Protocol,
     (place, group): (&str, &str),
-    vips: Vec<(String, String)>,
+    vips: Vec<Vip>,
 ) -> Result<Vec<Planned>> {
     if vips.is_empty() {
         return Ok(Vec::new());
@@ -150,7 +171,7 @@ fn balancer(
     let row = nb::LoadBalancer {
         name: format!("{}HostPort_{pod}_{protocol}_{place}_{node}", names.prefix()).into(),
         protocol: Some(protocol.to_string().to_lowercase().into()),
-        vips: map(vips),
+        vips: map(vips.into_iter().map(|(asked, target)| (asked.to_string(), target.to_string()))),
         // On the router clients keep their addresses: the pod is on this node, and answers come back here.
         options: balancer_options(scope, protocol, place == "router")?,
         external_ids: with(

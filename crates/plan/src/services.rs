@@ -6,6 +6,7 @@
 //! load balancer, too: clients are told at once. Where the node has a way out and in, its gateway router has load balancers of its
 //! own, and the node's addresses lead to services with node ports.
 
+mod leads;
 mod led;
 mod siblings;
 mod sources;
@@ -25,9 +26,12 @@ use causeway_zone::{
 };
 
 use crate::connect;
-use crate::network::{self, Result, Scope, is_present, of_present};
+use crate::network::{self, Result, Scope, is_present, scope_of_present};
+use crate::room::house::plan_of;
 use crate::room::{Kind, Room, SliceKey as _, Slices};
 use crate::row::{Map, map, role_ids, set, with};
+
+pub(crate) use leads::add_leads;
 
 /// Services.
 pub(crate) static ROOM: Room<Zone> = Room { name: "services", kinds: &[&Services] };
@@ -71,18 +75,13 @@ impl Kind<Zone> for Services {
 
     /// A service that is not on the network goes from it, also while the network cannot be rendered.
     fn plan(&self, zone: &Zone, key: &ServiceKey) -> Plan {
-        let (name, key) = (&key.network, &key.service());
-        let Some(service) = zone.service(key) else { return Plan::Absent };
-        match zone.serving(&key.namespace, name) {
-            Serving::Yes => {}
-            Serving::No => return Plan::Absent,
-            Serving::Uncertain(reason) => return Plan::Hold(format!("service {key}: {reason}")),
+        let Some(service) = zone.service(&key.service()) else { return Plan::Absent };
+        match scope_of(zone, key) {
+            Ok(scope) => {
+                Served::new(zone, &scope, &key.service(), service).rows().map_or_else(Plan::Hold, plan_of)
+            }
+            Err(plan) => plan,
         }
-        // Connections of the network have its load balancers too.
-        if !name.is_default() && !zone.knows_connects() {
-            return Plan::Hold(format!("service {key}: not all ClusterNetworkConnects are known yet"));
-        }
-        of_present(zone, name, |scope| rows(zone, scope, key, service))
     }
 
     fn priority(&self) -> u8 {
@@ -114,6 +113,21 @@ impl Kind<Zone> for Services {
             _ => Vec::new(),
         }
     }
+}
+
+/// The network of a service that is on it; otherwise what becomes of its rows.
+fn scope_of<'a>(zone: &'a Zone, key: &ServiceKey) -> std::result::Result<Scope<'a>, Plan> {
+    match zone.serving(&key.namespace, &key.network) {
+        Serving::Yes => {}
+        Serving::No => return Err(Plan::Absent),
+        Serving::Uncertain(reason) => return Err(Plan::Hold(format!("service {}: {reason}", key.service()))),
+    }
+    // Connections of the network have its load balancers too.
+    if !key.network.is_default() && !zone.knows_connects() {
+        let unknown = "not all ClusterNetworkConnects are known yet";
+        return Err(Plan::Hold(format!("service {}: {unknown}", key.service())));
+    }
+    scope_of_present(zone, &key.network)
 }
 
 fn services_in(zone: &Zone, namespace: &NamespaceName) -> Option<Slices<ServiceKey>> {
@@ -182,31 +196,46 @@ struct Served<'a> {
     slices: Vec<&'a SliceInfo>,
 }
 
-/// The load balancers of a service on a network, one for each protocol and reach.
-fn rows(zone: &Zone, scope: &Scope<'_>, key: &ObjectKey, service: &ServiceInfo) -> Result<Vec<Planned>> {
-    let slices = zone.endpoints(key, scope.name()).collect();
-    let served = Served { zone, scope, key, service, slices };
-    let mut balancers: BTreeMap<(Protocol, Reach), Vips> = BTreeMap::new();
-    for port in &service.ports {
-        let doors = if scope.stub { Vec::new() } else { served.doors(port)? };
-        let inside = served.inside(port).into_iter();
-        for (reach, vips) in inside.filter(|(reach, _)| !scope.stub || reach.is_offered()).chain(doors) {
-            balancers.entry((port.protocol, reach)).or_default().extend(vips);
-        }
+impl<'a> Served<'a> {
+    fn new(zone: &'a Zone, scope: &'a Scope<'a>, key: &'a ObjectKey, service: &'a ServiceInfo) -> Self {
+        let slices = zone.endpoints(key, scope.name()).collect();
+        Self { zone, scope, key, service, slices }
     }
-    let mut rows = Vec::new();
-    for ((protocol, reach), vips) in balancers {
-        let balancers = served.row(protocol, reach, &vips)?;
-        rows.extend(balancers.into_iter().flat_map(|balancer| balancer.members_apart("vips")));
-    }
-    if !scope.stub {
-        rows.extend(served.sources());
-        rows.extend(served.led());
-    }
-    Ok(rows)
 }
 
 impl Served<'_> {
+    /// The load balancers of a service on a network, one for each protocol and reach.
+    fn rows(&self) -> Result<Vec<Planned>> {
+        let mut rows = Vec::new();
+        for ((protocol, reach), vips) in self.vips_by_reach(|_| true)? {
+            let balancers = self.row(protocol, reach, &vips)?;
+            rows.extend(balancers.into_iter().flat_map(|balancer| balancer.members_apart("vips")));
+        }
+        if !self.scope.stub {
+            rows.extend(self.sources());
+            rows.extend(self.led());
+        }
+        Ok(rows)
+    }
+
+    /// What its load balancers have, for some of its ports.
+    fn vips_by_reach(
+        &self,
+        is_wanted: impl Fn(&ServicePort) -> bool,
+    ) -> Result<BTreeMap<(Protocol, Reach), Vips>> {
+        let mut balancers: BTreeMap<(Protocol, Reach), Vips> = BTreeMap::new();
+        for port in self.service.ports.iter().filter(|port| is_wanted(port)) {
+            let doors = if self.scope.stub { Vec::new() } else { self.doors(port)? };
+            let inside = self.inside(port).into_iter();
+            for (reach, vips) in
+                inside.filter(|(reach, _)| !self.scope.stub || reach.is_offered()).chain(doors)
+            {
+                balancers.entry((port.protocol, reach)).or_default().extend(vips);
+            }
+        }
+        Ok(balancers)
+    }
+
     /// The service's own addresses with their targets, and where they are served.
     fn inside(&self, port: &ServicePort) -> Vec<(Reach, Vips)> {
         let from = if self.service.local { From::ThisNode } else { From::Everywhere };

@@ -642,8 +642,8 @@ fn l02_events_among_a_thousand_networks() {
     }
     assert_eq!(
         crowded.delete_nad(&blue(Ip::V4).key).on(&crowded).northbound.len(),
-        13,
-        "core, gateway, nodes, pods, bindings, three groups, policies' drops, groups and rules, and the pod on two networks"
+        14,
+        "core, gateway, fabric, nodes, pods, bindings, three groups, policies' drops, groups and rules, and the pod on two networks"
     );
 }
 
@@ -732,7 +732,9 @@ fn the_host_has_a_shield_around_tunnels() {
     for rule in [
         "hook input priority -10; policy accept;\n\t\tudp dport 6081 ip saddr != @peers4 drop\n\t\tudp dport 6081 ip6 saddr != @peers6 drop",
         "hook forward priority -10; policy accept;\n\t\tudp dport 6081 drop",
-        "hook output priority -10; policy accept;\n\t\tudp dport 6081 meta skuid 0-4294967295 drop",
+        "hook output priority -10; policy accept;\n\t\tudp dport 6081 meta mark & 0x40000000 != 0x00000000 accept\n\t\t\
+         udp dport 6081 meta skuid 0-4294967295 drop\n\t\t\
+         meta oifkind \"openvswitch\" meta mark set meta mark | 0x40000000",
     ] {
         assert!(text.contains(rule), "{text}");
     }

@@ -243,7 +243,7 @@ fn selectors_stay_on_their_network() {
     assert_eq!(groups_of(&zone, "ns1/web-0"), 2);
 }
 
-/// POL-118, POL-120, POL-121: a road for pods is in reach, one for services alone is not, and none is passed on.
+/// POL-118, POL-120, POL-121, cnc-cases X17: a road for pods is in reach, one for services alone is not, and none is passed on.
 #[test]
 fn selectors_reach_across_roads() {
     for topology in ["transit", "compact"] {

@@ -4,7 +4,7 @@
 mod support;
 
 use causeway_plan::running;
-use causeway_record::{Logging, Namespace, Pod};
+use causeway_record::{HostPort, Logging, Namespace, Pod, Protocol, ServicePort};
 use causeway_types::Tracked;
 use causeway_zone::{Changes, Zone};
 use serde_json::json;
@@ -167,4 +167,101 @@ fn what_goes_directly_over_a_road_for_services_is_over() {
         zone.apply_connect(&granting(other, true, false));
         assert!(!over(&zone, far, far), "another road grants it");
     }
+}
+
+/// `ns1/dns` on blue, by UDP and by TCP, with these endpoints of it.
+fn asked_by_udp(zone: &mut Zone, endpoints: &[&str]) -> Changes {
+    let mut dns = service("ns1/dns", &["10.96.0.53"]);
+    dns.ports = vec![service_port("", Protocol::Udp, 53), service_port("web", Protocol::Tcp, 80)];
+    let mut targets = slice("ns1/dns-1", "dns", Some("cluster_udn_blue"), endpoints);
+    targets.ports.as_mut().unwrap()[0].protocol = Some("UDP".into());
+    zone.apply_service(&dns);
+    zone.apply_endpoint_slice(&targets)
+}
+
+fn stranded(zone: &Zone, to: &str, asked: &str) -> bool {
+    let one = tracked("10.20.1.7:4000", asked, to);
+    running::stranded(zone, [one]) == [one]
+}
+
+/// Who was led to a target that has left its service is led to nobody; neither who is led to one that stays, nor who asks directly.
+#[test]
+fn a_target_that_has_left_strands_its_clients() {
+    let mut zone = cluster(Ip::V4, None);
+    zone.apply_namespace(&namespace("ns1", true));
+    asked_by_udp(&mut zone, &["10.20.1.5@n1", "10.20.2.7@n2"]);
+    let (dns, first, second) = ("10.96.0.53:53", "10.20.1.5:8080", "10.20.2.7:8080");
+    assert!(!stranded(&zone, first, dns) && !stranded(&zone, second, dns));
+    let changes = asked_by_udp(&mut zone, &["10.20.1.5@n1"]);
+    assert!(zone.may_strand(&changes), "{changes:?}");
+    assert!(!stranded(&zone, first, dns), "it stays");
+    assert!(stranded(&zone, second, dns), "it has left");
+    assert!(!stranded(&zone, second, second), "nobody has led this one");
+    assert!(stranded(&zone, first, "10.96.0.53:54"), "a port that the service has no more");
+    assert!(!stranded(&zone, first, "172.18.0.2:53"), "nobody can tell whose that was");
+
+    let changes = zone.delete_service(&key("ns1", "dns"));
+    assert!(zone.may_strand(&changes), "{changes:?}");
+    assert!(stranded(&zone, first, dns), "the service is gone");
+}
+
+/// By whatever address a service is reached: ports of the node, and with its own endpoints alone.
+#[test]
+fn nodes_and_balancers_addresses_lead_as_well() {
+    let mut zone = cluster(Ip::V4, Some("shared"));
+    zone.apply_namespace(&namespace("ns1", true));
+    asked_by_udp(&mut zone, &["10.20.1.5@n1", "10.20.2.7@n2"]);
+    let mut dns = service("ns1/dns", &["10.96.0.53"]);
+    dns.ports = vec![ServicePort { node_port: Some(30053), ..service_port("", Protocol::Udp, 53) }];
+    dns.ingress_ips = vec!["192.0.2.7".parse().unwrap()];
+    for (local, far_strands) in [(false, false), (true, true)] {
+        dns.local = local;
+        zone.apply_service(&dns);
+        assert_eq!(stranded(&zone, "10.20.2.7:8080", "10.96.0.53:53"), far_strands, "local: {local}");
+        for asked in ["172.18.0.2:30053", "192.0.2.7:53"] {
+            assert!(!stranded(&zone, "10.20.2.7:8080", asked), "{asked}");
+            assert!(stranded(&zone, "10.20.2.8:8080", asked), "{asked}");
+        }
+    }
+}
+
+/// While it is not certain where a service leads, nobody is taken from anybody.
+#[test]
+fn what_is_held_strands_nobody() {
+    let mut zone = cluster(Ip::V4, None);
+    zone.apply_namespace(&namespace("ns1", true));
+    asked_by_udp(&mut zone, &["10.20.1.5@n1"]);
+    assert!(stranded(&zone, "10.20.2.7:8080", "10.96.0.53:53"));
+    let mut unnumbered = blue(Ip::V4);
+    unnumbered.annotate("k8s.ovn.org/network-id", None);
+    zone.apply_nad(&unnumbered);
+    assert!(!stranded(&zone, "10.20.2.7:8080", "10.96.0.53:53"));
+}
+
+/// A service without UDP is no reason to read the switch's memory.
+#[test]
+fn services_of_tcp_alone_strand_nobody() {
+    let mut zone = cluster(Ip::V4, None);
+    zone.apply_namespace(&namespace("ns1", true));
+    let changes = zone.apply_service(&service("ns1/web", &["10.96.0.50"]));
+    assert!(!changes.is_empty() && !zone.may_strand(&changes));
+    assert!(!running::leads_anybody(&zone));
+    let changes =
+        zone.apply_endpoint_slice(&slice("ns1/web-1", "web", Some("cluster_udn_blue"), &["10.20.1.5@n1"]));
+    assert!(!changes.is_empty() && !zone.may_strand(&changes));
+    asked_by_udp(&mut zone, &["10.20.1.5@n1"]);
+    assert!(running::leads_anybody(&zone));
+}
+
+/// A pod's port of the node.
+#[test]
+fn host_ports_lead_to_the_pod_that_has_them() {
+    let mut zone = cluster(Ip::V4, Some("shared"));
+    let host_ports = Ok(vec![HostPort { address: None, protocol: Protocol::Udp, port: 5353, target: 53 }]);
+    let pod = Pod { host_ports, ..web(Ip::V4) };
+    let changes = zone.apply_pod(&pod);
+    assert!(zone.may_strand(&changes), "{changes:?}");
+    let own = zone.primary(&pod.key).unwrap().address.as_ref().unwrap().ips().next().unwrap().addr();
+    assert!(!stranded(&zone, &format!("{own}:53"), "172.18.0.2:5353"));
+    assert!(stranded(&zone, "10.20.1.99:53", "172.18.0.2:5353"), "another pod had it before");
 }

@@ -520,10 +520,7 @@ fn aimed(address: &str, pod: Option<&str>) -> causeway_record::EndpointSlice {
 #[test]
 fn endpoints_of_the_default_network_are_who_they_say() {
     let mut zone = two_nodes(Ip::Dual, None);
-    let at = |name: &str, id: u32, address: &str| causeway_record::Node {
-        addresses: vec![address.parse().unwrap()],
-        ..node(name, id)
-    };
+    let at = |name: &str, id: u32, address: &str| at_addresses(node(name, id), &[address]);
     zone.apply_node(&at("n1", 2, "172.18.9.2"));
     zone.apply_node(&at("n2", 3, "172.18.9.3"));
     zone.apply_namespace(&namespace("plain", false));
@@ -619,6 +616,39 @@ fn endpoints_follow_the_pods_at_their_address() {
     let finished = causeway_record::Pod { finished: true, ..with("plain/b", "10.244.1.7") };
     assert_eq!(zone.apply_pod(&finished).on(&zone).northbound, slice);
     assert_eq!(targets(&zone), none);
+}
+
+/// A kubelet that names another node's address, or one outside of the cluster, takes no endpoint and no service's address from anybody,
+/// whichever node has the first name. The cluster manager asks the same.
+#[test]
+fn a_kubelets_word_takes_no_endpoint_from_anybody() {
+    for (liar, victim) in [("n1", "n2"), ("n2", "n1")] {
+        let id = |name: &str| if name == "n1" { 2 } else { 3 };
+        let mut zone = two_nodes(Ip::V4, None);
+        zone.apply_namespace(&namespace("plain", false));
+        zone.apply_service(&service("plain/web", &["10.96.0.50"]));
+        zone.apply_pod(&host_pod("plain/host", victim));
+        zone.apply_pod(&host_pod("plain/accomplice", liar));
+        zone.apply_node(&at_addresses(node(victim, id(victim)), &["172.18.9.3"]));
+        zone.apply_node(&at_addresses(node(liar, id(liar)), &["172.18.9.2"]));
+        let lie = named(
+            at_addresses(node(liar, id(liar)), &["172.18.9.2"]),
+            &["172.18.9.3", "192.0.2.7", "10.244.9.9"],
+        );
+        zone.apply_node(&lie);
+        let cases = [
+            ("172.18.9.3", Some("host"), true),
+            ("192.0.2.7", None, true),
+            ("172.18.9.3", Some("accomplice"), false),
+            ("10.244.9.9", Some("accomplice"), false),
+            ("172.18.9.3", None, false),
+        ];
+        for (address, pod, served) in cases {
+            zone.apply_endpoint_slice(&aimed(address, pod));
+            let is = targets(&zone).iter().any(|text| text.contains(&format!("={address}:8080")));
+            assert_eq!(is, served, "{address} of {pod:?}, {liar} lies");
+        }
+    }
 }
 
 /// What is behind a road is not served by one's own slice, from the moment the road is there, whatever the mirror still says.

@@ -18,10 +18,11 @@ use causeway_host::{Nft, bring, in_namespace, new_namespace};
 use causeway_plan::host::host;
 use causeway_record::{HostPort, Pod, Protocol};
 use causeway_testing::program;
-use causeway_types::host::{HostPlan, Key, NftFamily, Owner};
+use causeway_types::host::{HostPlan, Item, Key, NftFamily, Owner};
 use causeway_zone::{BridgePorts, Processes};
 use nix::sched::{CloneFlags, unshare};
-use support::{Ip, annotate, cluster, node, plain, settled, two_nodes};
+use serde_json::json;
+use support::{Ip, annotate, cluster, nad, node, plain, settled, two_nodes};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Cables deliver at once; a busy kernel may take a moment.
@@ -147,11 +148,19 @@ fn place() -> Place {
 }
 
 fn shield() {
+    shield_of("openvswitch");
+}
+
+/// The planned table, where devices of this kind stand for the switch's.
+fn shield_of(kind: &str) {
     let mut zone = two_nodes(Ip::Dual, None);
     zone.apply_node(&settled(annotate(node("n3", 4), "node-encap-ips", r#"["172.18.0.4","fc00::4"]"#)));
     let key = Key::Table { family: NftFamily::Inet, name: "causeway-tunnels".into() };
     let mut plan = HostPlan::default();
-    plan.add(&Owner::node("tunnels"), host(&zone).get(&key).unwrap().clone());
+    let mut table = host(&zone).get(&key).unwrap().clone();
+    let Item::Table(planned) = &mut table else { panic!("{table:?}") };
+    planned.body = planned.body.replace("openvswitch", kind);
+    plan.add(&Owner::node("tunnels"), table);
     let applied = bring(&mut Nft::new(program("nft"), Nft::NODE), &plan);
     assert!(applied.problems.is_empty(), "{:?}", applied.problems);
 }
@@ -263,4 +272,94 @@ fn open_port() {
     plan.add(&Owner::node("host-ports"), host(&zone).get(&key).unwrap().clone());
     let applied = bring(&mut Nft::new(program("nft"), Nft::NODE), &plan);
     assert!(applied.problems.is_empty(), "{:?}", applied.problems);
+}
+
+const SITE: [&str; 2] = ["10.9.0.9", "fd09::9"];
+const POD: [&str; 2] = ["10.20.0.5", "fd20::5"];
+/// Addresses as pods of this node have them, in the hands of somebody at another site.
+const FORGED: [&str; 2] = ["10.20.0.99", "fd20::99"];
+
+/// The table of a network on the fabric, as it is planned.
+fn walls() {
+    let mut zone = two_nodes(Ip::Dual, None);
+    zone.apply_node(&annotate(node("n1", 2), "vteps", r#"{"fabric":{"ips":["10.255.0.1"]}}"#));
+    let config = json!({"topology": "layer3", "subnets": "10.20.0.0/16/24,fd20::/48/64", "transport": "evpn",
+                        "evpn": {"vtep": "fabric", "ipVRF": {"vni": 1001}}});
+    zone.apply_nad(&nad("ns1/blue", "cluster_udn_blue", 1, config));
+    let key = Key::Table { family: NftFamily::Inet, name: "causeway-fabric-1".into() };
+    let mut plan = HostPlan::default();
+    plan.add(&Owner::new("network:cluster_udn_blue"), host(&zone).get(&key).unwrap().clone());
+    let applied = bring(&mut Nft::new(program("nft"), Nft::NODE), &plan);
+    assert!(applied.problems.is_empty(), "{:?}", applied.problems);
+}
+
+/// Two cables stand for the VRF and for the node's leg in the network. With the walls the node hears nobody who comes by them, whoever is
+/// beyond reaches pods, and nobody does with addresses of pods. Without them all of that passes: the packets are good.
+#[test]
+fn nobody_on_the_fabric_is_a_neighbour_of_the_node() {
+    unshare(CloneFlags::CLONE_NEWNET).expect("tests of the kernel need root");
+    run("ip link set lo up");
+    let (site_end, pod_end) = (["10.9.0.1", "fd09::1"], ["10.20.0.2", "fd20::2"]);
+    let (site, pods) = (Beside::new("blue", site_end, &SITE), Beside::new("ovn-k8s-mp1", pod_end, &POD));
+    site.does(|| {
+        run("ip address add 10.20.0.99/32 dev blue-end");
+        run("ip address add fd20::99/128 dev blue-end nodad");
+    });
+    let settings = [("ipv4/ip_forward", "1"), ("ipv6/conf/all/forwarding", "1")];
+    for (setting, value) in
+        settings.iter().chain(&[("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/blue/rp_filter", "0")])
+    {
+        std::fs::write(format!("/proc/sys/net/{setting}"), value).unwrap();
+    }
+    let (own, there) = (listen(OTHER), pods.listens(OTHER));
+    let to_node = || {
+        for family in 0..2 {
+            site.sends(SITE[family], site_end[family], OTHER, SITE[family]);
+            pods.sends(POD[family], pod_end[family], OTHER, POD[family]);
+        }
+    };
+    let to_pods = || {
+        for family in 0..2 {
+            site.sends(SITE[family], POD[family], OTHER, SITE[family]);
+            site.sends(FORGED[family], POD[family], OTHER, FORGED[family]);
+        }
+    };
+    to_node();
+    assert_eq!(heard(&own, 4), [POD[0], SITE[0], SITE[1], POD[1]]);
+    to_pods();
+    assert_eq!(heard(&there, 4), [FORGED[0], SITE[0], SITE[1], FORGED[1]]);
+
+    walls();
+    to_node();
+    assert_eq!(heard(&own, 0), [""; 0]);
+    to_pods();
+    assert_eq!(heard(&there, 2), SITE);
+}
+
+/// What a process of the node sends into a tunnel of the kernel's datapath still belongs to its socket when it is wrapped. A VXLAN device at
+/// Geneve's port wraps packets likewise, and stands for the switch's own device. Nobody sends to that port himself, neither by the
+/// card nor by that device.
+#[test]
+fn what_the_kernels_datapath_wraps_leaves_the_node() {
+    let Place { underlay, geneve, behind: _behind } = place();
+    drop(geneve);
+    let tunnel = |peer: &str, device: &str, own: &str| {
+        run(&format!("ip link add over type vxlan id 5 remote {peer} dstport {GENEVE} dev {device}"));
+        run(&format!("ip address add {own}/24 dev over"));
+        run("ip link set over up");
+    };
+    tunnel(KNOWN[0], "eth0", "10.77.0.1");
+    underlay.does(|| tunnel(NODE[0], "eth0-end", "10.77.0.2"));
+    let there = underlay.listens(OTHER);
+    for shielded in [false, true] {
+        if shielded {
+            shield_of("vxlan");
+        }
+        send("10.77.0.1", "10.77.0.2", OTHER, "wrapped").unwrap();
+        assert_eq!(heard(&there, 1), ["wrapped"], "shielded: {shielded}");
+    }
+    for (from, to) in [(NODE[0], KNOWN[0]), ("10.77.0.1", "10.77.0.2")] {
+        let refused = send(from, to, GENEVE, "own").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{refused}");
+    }
 }

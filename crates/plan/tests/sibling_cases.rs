@@ -5,13 +5,29 @@ mod support;
 
 use causeway_plan::{Dirty, northbound};
 use causeway_record::{Nad, ObjectKey};
+use causeway_types::NetworkSet;
 use causeway_zone::{Change, Zone};
 use serde_json::json;
 use support::check::{assert_golden, show};
 use support::*;
 
+/// What networks with the selector of a team have in common.
+fn set(team: &str) -> NetworkSet {
+    NetworkSet::of(team)
+}
+
+/// The router of their road.
+fn router(team: &str) -> String {
+    format!("connect-router-_cudn.{}", set(team))
+}
+
 /// A primary network of a namespace: layer3 with an odd number, layer2 with an even one.
 fn sibling(namespace: &str, name: &str, id: u32) -> Nad {
+    sibling_of(namespace, name, id, "team")
+}
+
+/// The same, with another selector.
+fn sibling_of(namespace: &str, name: &str, id: u32, team: &str) -> Nad {
     let network = format!("cluster_udn_{name}");
     let (topology, subnets) = match id % 2 {
         1 => ("layer3", format!("10.{id}.0.0/16/24")),
@@ -20,6 +36,7 @@ fn sibling(namespace: &str, name: &str, id: u32) -> Nad {
     let mut nad =
         nad(&format!("{namespace}/{name}"), &network, id, json!({"topology": topology, "subnets": subnets}));
     nad.created = i64::from(id);
+    nad.annotate("k8s.ovn.org/primary-network-set", Some(&set(team).to_string()));
     nad
 }
 
@@ -73,24 +90,108 @@ fn j040_links_are_apart() {
     assert_eq!((links.len(), all), (10, 10), "{links:?}");
 }
 
-/// The first network of a set of ClusterUserDefinedNetworks gives it its name: the next one's road is another one. Those of a tenant
-/// have the name of the namespace, whichever goes.
+/// Roads are named by what all networks on them have in common: whichever of these goes, nothing of the others is another one.
 #[test]
 fn names_of_roads() {
-    let router = |zone: &Zone| rows(zone, "cnc:", "Logical_Router", &["name"]);
+    let routers = |zone: &Zone| rows(zone, "cnc:", "Logical_Router", &["name"]);
     let mut cluster = zone(None, &[3, 4, 5]);
-    assert_eq!(router(&cluster), ["connect-router-_cudn.3"]);
+    assert_eq!(routers(&cluster), [router("team")]);
+    let others = |zone: &Zone| {
+        let planner = northbound(zone);
+        ["s4", "s5"]
+            .map(|name| show(&planner, &[&format!("cnc:_cudn.{}:network:cluster_udn_{name}:", set("team"))]))
+    };
+    let before = others(&cluster);
+    assert!(before.iter().all(|rows| rows.contains("Logical_Router_Port")), "{before:?}");
     cluster.delete_nad(&key("ns1", "s3"));
-    assert_eq!(router(&cluster), ["connect-router-_cudn.4"]);
+    assert_eq!((routers(&cluster), others(&cluster)), (vec![router("team")], before));
+    assert_eq!(roads(&cluster), roads(&zone(None, &[4, 5])));
 
     let mut own = two_nodes(Ip::V4, None);
     for id in [3, 5, 7] {
         let config = json!({"topology": "layer3", "subnets": format!("10.{id}.0.0/16/24")});
         own.apply_nad(&nad(&format!("ns1/u{id}"), &format!("ns1_u{id}"), id, config));
     }
-    assert_eq!(router(&own), ["connect-router-_udn.ns1"]);
+    assert_eq!(routers(&own), ["connect-router-_udn.ns1"]);
     own.delete_nad(&key("ns1", "u3"));
-    assert_eq!(router(&own), ["connect-router-_udn.ns1"]);
+    assert_eq!(routers(&own), ["connect-router-_udn.ns1"]);
+}
+
+/// Two roads never have one name, whatever definitions say and in whichever order they come: while those of one set are being written, the
+/// networks may be side by side in parts. A network whose definitions do not say its set has a road all the same.
+#[test]
+fn roads_that_would_have_one_name() {
+    let routers = |zone: &Zone| {
+        let mut names = rows(zone, "cnc:", "Logical_Router", &["name"]);
+        names.sort();
+        names
+    };
+    let parts = |order: &[(&str, u32)]| {
+        let mut zone = two_nodes(Ip::V4, None);
+        for (namespace, id) in order {
+            zone.apply_nad(&sibling(namespace, &format!("s{id}"), *id));
+        }
+        zone
+    };
+    let mut both = parts(&[("ns1", 3), ("ns1", 4), ("ns2", 5), ("ns2", 6)]);
+    let expected = ["connect-router-_cudn.5".to_owned(), router("team")];
+    assert_eq!(routers(&both), expected);
+    let turned = parts(&[("ns2", 6), ("ns2", 5), ("ns1", 4), ("ns1", 3)]);
+    assert_eq!((routers(&turned), roads(&turned)), (expected.into(), roads(&both)));
+    // The first pair goes, and the other one has the name alone.
+    let mut left = parts(&[("ns1", 3), ("ns1", 4), ("ns2", 5), ("ns2", 6)]);
+    left.delete_nad(&key("ns1", "s3"));
+    assert_eq!(routers(&left), [router("team")]);
+    assert_eq!(roads(&left), roads(&parts(&[("ns2", 5), ("ns2", 6)])));
+    // They meet.
+    both.apply_nad(&sibling("ns1", "s5", 5));
+    assert_eq!(routers(&both), [router("team")]);
+    assert_eq!(roads(&both), roads(&parts(&[("ns1", 3), ("ns1", 4), ("ns1", 5), ("ns1", 6)])));
+
+    let mut silent = zone(None, &[3]);
+    let mut nad = sibling("ns1", "s4", 4);
+    nad.annotate("k8s.ovn.org/primary-network-set", None);
+    silent.apply_nad(&nad);
+    assert_eq!(routers(&silent), [router("team")]);
+    let mut first = sibling("ns1", "s3", 3);
+    first.annotate("k8s.ovn.org/primary-network-set", None);
+    silent.apply_nad(&first);
+    assert_eq!(routers(&silent), ["connect-router-_cudn.3"]);
+}
+
+/// Selectors of networks that run can only be changed one by one. In between the road is that of the first of them.
+#[test]
+fn a_road_whose_networks_select_otherwise() {
+    let routers = |zone: &Zone| rows(zone, "cnc:", "Logical_Router", &["name"]);
+    let mut zone = zone(None, &[3, 4]);
+    zone.apply_nad(&sibling_of("ns1", "s4", 4, "wider"));
+    assert_eq!(routers(&zone), [router("team")]);
+    zone.apply_nad(&sibling_of("ns1", "s3", 3, "wider"));
+    assert_eq!(routers(&zone), [router("wider")]);
+}
+
+/// A road has the families that its networks have: a link, a route and a policy of each, and nothing of another one.
+#[test]
+fn roads_of_every_family() {
+    let road = |ip: Ip| {
+        let mut zone = two_nodes(ip, None);
+        for (id, topology, four, six) in
+            [(3, "layer3", "10.3.0.0/16/24", "fd10:3::/48/64"), (4, "layer2", "203.4.0.0/16", "fd20:4::/64")]
+        {
+            let config = json!({"topology": topology, "subnets": ip.pick(four, six).join(",")});
+            zone.apply_nad(&nad(&format!("ns1/u{id}"), &format!("ns1_u{id}"), id, config));
+        }
+        let rows = |kind: &str, column: &str| rows(&zone, "cnc:", kind, &[column]).join(" ");
+        let all = roads(&zone);
+        let four = ["169.254.64.", "ip4.dst", "10.3.0.0/16", "203.4.0.0/16"].map(|text| all.contains(text));
+        let six = ["fd69::40", "ip6.dst", "fd10:3::/48", "fd20:4::/64"].map(|text| all.contains(text));
+        let policies = rows("Logical_Router_Policy", "match").matches("inport ==").count();
+        let routes = rows("Logical_Router_Static_Route", "ip_prefix").split(' ').count();
+        (four, six, policies, routes)
+    };
+    assert_eq!(road(Ip::V4), ([true; 4], [false; 4], 2, 2));
+    assert_eq!(road(Ip::V6), ([false; 4], [true; 4], 2, 2));
+    assert_eq!(road(Ip::Dual), ([true; 4], [true; 4], 4, 4));
 }
 
 /// Another namespace of the same networks changes nothing of the road, and a network that joins concerns nobody's links but its own.
@@ -105,8 +206,9 @@ fn a_set_grows_by_its_own_rows_alone() {
     let changes = zone.apply_nad(&sibling("ns1", "s5", 5));
     assert!(!changes.iter().any(|change| matches!(change, Change::Connect(_))), "{changes:?}");
     let slices = Dirty::after(&zone, &changes).northbound;
-    let others =
-        slices.iter().filter(|slice| slice.starts_with("cnc:_cudn.3:network:") && !slice.contains("s5"));
+    let others = slices.iter().filter(|slice| {
+        slice.starts_with(&format!("cnc:_cudn.{}:network:", set("team"))) && !slice.contains("s5")
+    });
     assert_eq!(others.count(), 0, "{slices:?}");
 }
 

@@ -3,7 +3,7 @@
 use causeway_api::annotations::{Annotation, TunnelKeys, keys};
 use causeway_api::crd::NetworkAttachmentDefinition;
 use causeway_api::nad::{self, Attachment};
-use causeway_types::{NetworkId, NetworkName};
+use causeway_types::{NetworkId, NetworkName, NetworkSet};
 use serde::{Deserialize, Serialize};
 
 use crate::meta::{created, object_key, uid};
@@ -40,6 +40,9 @@ pub struct Nad {
     /// The number of its network.
     #[serde(skip_serializing)]
     pub id: Read<NetworkId>,
+    /// Which networks serve the same namespaces.
+    #[serde(skip_serializing)]
+    pub set: Read<NetworkSet>,
     /// The tunnel keys of its network.
     #[serde(skip_serializing)]
     pub tunnel_keys: Read<TunnelKeys>,
@@ -103,6 +106,7 @@ impl Nad {
             attachment: Attachment::Foreign,
             network: None,
             id: Ok(None),
+            set: Ok(None),
             tunnel_keys: Ok(None),
         }
     }
@@ -116,6 +120,7 @@ impl Nad {
         match key {
             keys::NETWORK_NAME => self.network = text.and_then(|name| NetworkName::new(name).ok()),
             NetworkId::KEY => self.id = read(text),
+            NetworkSet::KEY => self.set = read(text),
             TunnelKeys::KEY => self.tunnel_keys = read(text),
             _ => {}
         }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use causeway_api::annotations::{
-    Annotation, ChassisId, ChassisRecord, EncapIps, GatewayConfig, GatewayMtuSupport, Layer2TopologyVersion,
-    TunnelMtu, keys,
+    Annotation, ChassisId, ChassisRecord, EncapIps, GatewayConfig, GatewayMtuSupport, HostCidrs,
+    Layer2TopologyVersion, TunnelMtu, Vteps, keys,
 };
 use causeway_types::{NodeId, NodeName};
 use k8s_openapi::api::core::v1 as core;
@@ -27,6 +27,9 @@ pub struct Node {
     pub created: i64,
     /// Whether its kubelet is heard of: the condition `Ready` is not `Unknown`.
     pub live: bool,
+    /// Whether its kubelet says no less than that it is well: the condition `Ready` is `True`, or not there yet.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub ready: bool,
     /// Its own addresses by its kubelet's account, inside and outside of the cluster.
     pub addresses: Vec<IpAddr>,
     /// Its labels: policies select nodes by them.
@@ -58,6 +61,12 @@ pub struct Node {
     /// The largest packet of a pod that its tunnels carry.
     #[serde(skip_serializing)]
     pub tunnel_mtu: Read<TunnelMtu>,
+    /// All its addresses, as it claims itself.
+    #[serde(skip_serializing)]
+    pub hosts: Read<HostCidrs>,
+    /// Its ends of the tunnels on the fabric.
+    #[serde(skip_serializing)]
+    pub vteps: Read<Vteps>,
 }
 
 /// A node as it is written down: the rest follows from the texts.
@@ -67,6 +76,8 @@ struct Plain {
     uid: String,
     created: i64,
     live: bool,
+    #[serde(default = "yes")]
+    ready: bool,
     #[serde(default)]
     addresses: Vec<IpAddr>,
     #[serde(default)]
@@ -74,10 +85,19 @@ struct Plain {
     published: Texts,
 }
 
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
 impl From<Plain> for Node {
     fn from(plain: Plain) -> Self {
-        let Plain { name, uid, created, live, published, addresses, labels } = plain;
-        let mut node = Self { uid, created, live, addresses, labels, ..Self::new(name) };
+        let Plain { name, uid, created, live, ready, published, addresses, labels } = plain;
+        let mut node = Self { uid, created, live, ready, addresses, labels, ..Self::new(name) };
         published.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
         node
     }
@@ -91,6 +111,7 @@ impl Node {
             uid: String::new(),
             created: 0,
             live: true,
+            ready: true,
             addresses: Vec::new(),
             labels: Texts::new(),
             published: Texts::new(),
@@ -102,6 +123,8 @@ impl Node {
             gateway: Ok(None),
             gateway_mtu: Ok(None),
             tunnel_mtu: Ok(None),
+            hosts: Ok(None),
+            vteps: Ok(None),
         }
     }
 
@@ -128,6 +151,8 @@ impl Node {
             GatewayConfig::KEY => self.gateway = read(text),
             GatewayMtuSupport::KEY => self.gateway_mtu = read(text),
             TunnelMtu::KEY => self.tunnel_mtu = read(text),
+            HostCidrs::KEY => self.hosts = read(text),
+            Vteps::KEY => self.vteps = read(text),
             _ => {}
         }
     }
@@ -180,10 +205,12 @@ impl Watched for Node {
 
     fn trim(object: Self::Object, name: NodeName) -> Self {
         let meta = object.metadata;
-        let unknown = |condition: &NodeCondition| condition.kind == "Ready" && condition.status == "Unknown";
         let status = object.status.unwrap_or_default();
-        let (live, addresses) = (!status.conditions.iter().any(unknown), status.numeric());
-        let mut node = Self { uid: uid(&meta), created: created(&meta), live, addresses, ..Self::new(name) };
+        let ready = status.conditions.iter().find(|condition| condition.kind == "Ready");
+        let ready = ready.map_or("True", |condition| &condition.status);
+        let (live, ready, addresses) = (ready != "Unknown", ready == "True", status.numeric());
+        let (uid, created) = (uid(&meta), created(&meta));
+        let mut node = Self { uid, created, live, ready, addresses, ..Self::new(name) };
         let annotations = meta.annotations.unwrap_or_default();
         annotations.iter().for_each(|(key, text)| node.annotate(key, Some(text)));
         Self { labels: meta.labels.unwrap_or_default(), ..node }
@@ -203,6 +230,8 @@ mod tests {
             trimmed(json!({"metadata": {"name": "n1", "annotations": {"k8s.ovn.org/node-id": "2", "a": "b"}},
                            "spec": {}, "status": {"conditions": [{"type": "Ready", "status": status}]}}))
         };
+        assert_eq!([node("True").ready, node("False").ready, node("Unknown").ready], [true, false, false]);
+        assert_eq!(replayed(&node("False")), node("False"));
         assert_eq!([node("True").live, node("False").live, node("Unknown").live], [true, true, false]);
         let expected = Texts::from([(keys::NODE_ID.to_owned(), "2".to_owned())]);
         assert_eq!((node("True").published, node("True").id), (expected, Ok(NodeId::new(2).ok())));

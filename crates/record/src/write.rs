@@ -49,7 +49,7 @@ pub enum Kind {
     ClusterUserDefinedNetwork,
     ClusterNetworkConnect,
     ZoneReport,
-    IpamClaim,
+    Vtep,
     ConfigMap,
     EndpointSlice,
     ClusterNetworkPolicy,
@@ -73,7 +73,7 @@ impl Kind {
             Self::ClusterUserDefinedNetwork => ApiResource::erase::<crd::ClusterUserDefinedNetwork>(&()),
             Self::ClusterNetworkConnect => ApiResource::erase::<crd::ClusterNetworkConnect>(&()),
             Self::ZoneReport => ApiResource::erase::<crd::ZoneReport>(&()),
-            Self::IpamClaim => ApiResource::erase::<crd::IpamClaim>(&()),
+            Self::Vtep => ApiResource::erase::<crd::VTEP>(&()),
             Self::ClusterNetworkPolicy => ApiResource::erase::<crd::policy::ClusterNetworkPolicy>(&()),
             Self::AdminNetworkPolicy => ApiResource::erase::<crd::policy::AdminNetworkPolicy>(&()),
             Self::BaselineAdminNetworkPolicy => {

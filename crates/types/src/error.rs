@@ -43,6 +43,8 @@ pub enum Error {
     NetworkPrefix { cidr: Cidr, prefix: u8 },
     #[error("{0:?} names no connected network: expected layer3_<network id> or layer2_<network id>")]
     ConnectOwner(String),
+    #[error("{0:?} is no set of networks: expected 16 hexadecimal digits")]
+    NetworkSet(String),
     #[error("{0:?} is none of transit, both, compact")]
     ConnectTopology(String),
     #[error("connect block {block} has no link number {slot}")]

@@ -29,7 +29,7 @@ pub use derived::{
 };
 pub use device::{VrfName, management_port_device};
 pub use error::{Error, Result};
-pub use hash::hashed_name;
+pub use hash::{NetworkSet, hashed_name};
 pub use id::{NetworkId, NodeId};
 pub use index::SubnetIndex;
 pub use mac::Mac;

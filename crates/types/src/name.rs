@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, NetworkId, Result};
+use crate::{Error, NetworkId, NetworkSet, Result};
 
 const SUBDOMAIN: &str = "it must be 1 to 253 lower-case letters, digits, '-' or '.', with a letter or digit at each end of a part";
 const LABEL: &str =
@@ -118,7 +118,12 @@ impl ConnectName {
         Self(format!("_udn.{namespace}"))
     }
 
-    /// The connection between ClusterUserDefinedNetworks that serve the same namespaces, the first of which has this number.
+    /// The connection between ClusterUserDefinedNetworks that serve the same namespaces, whichever of them are there.
+    pub fn of_set(set: NetworkSet) -> Self {
+        Self(format!("_cudn.{set}"))
+    }
+
+    /// The same, where another connection has that name: the first of the networks has this number.
     pub fn of_siblings(first: NetworkId) -> Self {
         Self(format!("_cudn.{first}"))
     }
@@ -267,8 +272,9 @@ mod tests {
     #[test]
     fn names_of_siblings() {
         let udns = ConnectName::of_siblings_in(&NamespaceName::new("blue").unwrap());
-        let cudns = ConnectName::of_siblings(NetworkId::FIRST);
-        for (name, text) in [(udns, "_udn.blue"), (cudns, "_cudn.1")] {
+        let cudns = ConnectName::of_set(NetworkSet::of(""));
+        let others = ConnectName::of_siblings(NetworkId::FIRST);
+        for (name, text) in [(udns, "_udn.blue"), (cudns, "_cudn.cbf29ce484222325"), (others, "_cudn.1")] {
             assert_eq!(ConnectName::new(text), Ok(name.clone()));
             assert!(name.is_of_siblings() && ObjectName::new(text).is_err());
         }

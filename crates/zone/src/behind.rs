@@ -6,7 +6,7 @@
 //! the default network its address is kept, under a mark that stands for its name, and a mark of its namespace with the address:
 //! less than a hundred bytes each.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ impl Zone {
     }
 
     /// Addresses of nodes have changed: endpoints that have them are judged anew, and services that say to be reached there.
-    pub(super) fn nodes_moved(&self, addresses: &[IpAddr], changes: &mut Changes) {
+    pub(super) fn nodes_moved(&self, addresses: &BTreeSet<IpAddr>, changes: &mut Changes) {
         if addresses.is_empty() {
             return;
         }
@@ -173,7 +173,8 @@ impl Zone {
         }
         // The API server says itself where it is, and that may be a node.
         let api = service.namespace.as_str() == "default" && service.name == "kubernetes";
-        let outside = !self.config.cluster.is_internal(address) && (api || self.nodes.at(address).is_none());
+        let outside =
+            !self.config.cluster.is_internal(address) && (api || !self.node_addresses.is_settled(address));
         outside
             || match one.pod {
                 Some(pod) => self.is_behind(pod, address),
@@ -185,7 +186,10 @@ impl Zone {
         match (self.behind.pods.get(&pod), address) {
             (Some(Own::Addresses(v4, _)), IpAddr::V4(address)) => *v4 == Some(address),
             (Some(Own::Addresses(_, v6)), IpAddr::V6(address)) => *v6 == Some(address),
-            (Some(Own::Host(node)), address) => self.nodes.at(address) == Some(&**node),
+            // A kubelet that names what is the cluster's own makes it no node's.
+            (Some(Own::Host(node)), address) => {
+                !self.config.cluster.is_internal(address) && self.node_addresses.is_of(node, address)
+            }
             (None, _) => false,
         }
     }

@@ -10,7 +10,7 @@ use super::nad::{self, NadInfo};
 use super::node::{BridgePorts, NodeInfo};
 use super::pod::{self, Local, LocalPod, PodInfo, PodPort};
 use super::problem::{Problem, Reason, Subject};
-use super::{Change, Changes, Zone};
+use super::{Active, Change, Changes, Zone};
 use causeway_record::{self as record, ObjectKey};
 
 impl Zone {
@@ -21,23 +21,23 @@ impl Zone {
         let unreadable = read.unreadable().map(|text| Problem::new(Reason::Malformed, text));
         let old = self.nodes.get(&node.name);
         let info = read.keep_from(old);
-        let changes =
+        let mut changes =
             if old == Some(&info) { Changes::default() } else { self.set_node(&node.name, Some(info)) };
+        self.node_addresses_changed(&node.name, Some(node), &mut changes);
         let problem = unreadable
             .or_else(|| self.nodes.clash(&node.name))
             .or_else(|| self.refused_here().filter(|_| is_here));
         self.report(Subject::Node(node.name.clone()), problem);
-        let mut changes = changes;
         self.node_labels_changed(&node.name, Some(node), &mut changes);
         changes
     }
 
     /// A node is gone.
     pub fn delete_node(&mut self, name: &NodeName) -> Changes {
-        let changes =
+        let mut changes =
             if self.nodes.get(name).is_some() { self.set_node(name, None) } else { Changes::default() };
+        self.node_addresses_changed(name, None, &mut changes);
         self.report(Subject::Node(name.clone()), None);
-        let mut changes = changes;
         self.node_labels_changed(name, None, &mut changes);
         changes
     }
@@ -207,7 +207,6 @@ impl Zone {
         let mut changes = Changes::default();
         let after = addresses(self);
         if before != after {
-            self.nodes_moved(&[before, after].concat(), &mut changes);
             self.hosts_moved(name, &mut changes);
         }
         // Another node that claims this node's id, chassis or address changes nothing for this node.
@@ -217,6 +216,17 @@ impl Zone {
             changes.add(Change::Node(node.clone()));
         }
         if *name == self.config.node { self.everything() } else { changes }
+    }
+
+    /// Whose an address is may be something else now: by a kubelet's account, or by a record.
+    fn node_addresses_changed(
+        &mut self,
+        name: &NodeName,
+        node: Option<&record::Node>,
+        changes: &mut Changes,
+    ) {
+        let moved = self.node_addresses.set(name, node);
+        self.nodes_moved(&moved, changes);
     }
 
     fn report_clash(&mut self, node: &NodeName) {
@@ -345,11 +355,19 @@ impl Zone {
         };
         let node = self.here().map(|here| here.id);
         let state = spec.and_then(|spec| spec.on(node?, &self.config.cluster).map(Box::new));
-        self.report(Subject::Network(name.clone()), state.as_ref().err().cloned());
+        let problem =
+            state.as_ref().map_or_else(|problem| Some(problem.clone()), |active| self.off_fabric(active));
+        self.report(Subject::Network(name.clone()), problem);
         let Some(entry) = self.networks.get_mut(name) else { return true };
         let changed = entry.state != state;
         entry.state = state;
         changed
+    }
+
+    /// Why a network that belongs on the fabric is not there.
+    fn off_fabric(&self, active: &Active) -> Option<Problem> {
+        let reason = self.vtep(&active.fabric.as_ref()?.vtep).err()?;
+        Some(Problem::new(Reason::NoVtep, format!("network {}: {reason}", active.name())))
     }
 
     fn set_pod(&mut self, key: &ObjectKey, info: Option<PodInfo>, is_here: bool) -> Changes {

@@ -31,7 +31,7 @@ mod usage;
 mod uses;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use causeway_api::annotations::Layer2TopologyVersion;
@@ -44,7 +44,7 @@ pub use connect::{ConnectInfo, Place};
 pub use connects::{ConnectReport, Connecting, Membership};
 pub use host_ports::HostDoor;
 pub use knowledge::{Effect, Input, Knowledge};
-pub use network::{Active, Leg};
+pub use network::{Active, Leg, OnFabric};
 pub use node::{BridgePorts, Fact, Gateway, NodeInfo, Recorded};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
 pub use policy::{
@@ -100,9 +100,19 @@ pub struct ZoneConfig {
     /// Whether isolated pods get and send ICMP all the same.
     #[serde(default)]
     pub icmp_through_policies: bool,
+    /// The AS number of networks on the fabric.
+    #[serde(default = "usual_asn")]
+    pub evpn_asn: u32,
     /// How long links outlive the road that they were of, in milliseconds: other zones may not have heard yet that it is gone.
     #[serde(default)]
     pub linger_ms: u64,
+}
+
+/// The AS number that EVPN agents have always taken.
+const USUAL_ASN: u32 = 64_999;
+
+const fn usual_asn() -> u32 {
+    USUAL_ASN
 }
 
 impl ZoneConfig {
@@ -121,6 +131,7 @@ impl ZoneConfig {
             all_services: BTreeSet::new(),
             stateless_policies: false,
             icmp_through_policies: false,
+            evpn_asn: USUAL_ASN,
             linger_ms: 0,
         }
     }
@@ -175,6 +186,7 @@ pub struct Zone {
     config: ZoneConfig,
     default: NetworkName,
     nodes: Nodes,
+    node_addresses: causeway_record::NodeAddresses,
     bridge: Option<BridgePorts>,
     processes: Option<Processes>,
     /// Nodes that nobody listens to until they have cleared freed numbers.
@@ -209,6 +221,7 @@ impl Zone {
             config,
             default: NetworkName::default_network(),
             nodes,
+            node_addresses: causeway_record::NodeAddresses::default(),
             bridge: None,
             processes: None,
             away: BTreeSet::new(),
@@ -289,6 +302,19 @@ impl Zone {
             Some(node) => node.gateway.as_ref().map(Option::as_ref).map_err(Clone::clone),
             None => Ok(None),
         }
+    }
+
+    /// This zone's node's end of the tunnels of a VTEP.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn vtep(&self, vtep: &str) -> Result<Ipv4Addr, String> {
+        let node = &self.config.node;
+        let known = self.nodes.get(node).map_or(Ok(None), |info| info.vteps.as_ref().map(Option::as_ref));
+        let found = known.map_err(Clone::clone)?.and_then(|ends| ends.of(vtep));
+        found.ok_or_else(|| {
+            format!("node {node} has no address of VTEP {vtep}: look at the VTEP's conditions")
+        })
     }
 
     /// The ports of the bridge to the outside, as far as there is one.

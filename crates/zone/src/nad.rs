@@ -152,5 +152,7 @@ fn spec(nad: &record::Nad, network: Network) -> Result<Spec, Problem> {
         .clone()
         .map_err(|error| Problem::new(Reason::TunnelKeys, format!("NAD {}: {error}", nad.key)))?;
     let router_key = Spec::checked_key(&network, id, keys)?;
-    Ok(Spec { network, id, router_key })
+    // It is a name and nothing else: a network without one is named otherwise.
+    let set = nad.set.as_ref().ok().copied().flatten();
+    Ok(Spec { network, id, set, router_key })
 }

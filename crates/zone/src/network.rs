@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use causeway_alloc::{HostRange, HostSubnets, PodSubnet as Routed};
 use causeway_api::annotations::TunnelKeys;
 use causeway_api::crd::{Role, Topology};
-use causeway_api::intent::{ClusterConfig, Network, PodSubnet, Transport};
+use causeway_api::intent::{ClusterConfig, Evpn, Network, PodSubnet, Transport};
 use causeway_types::{
-    Cidr, DatapathKey, Families, Family, MasqueradePair, NetworkId, NetworkName, NetworkNames, NodeId,
-    TransitPeers, join_address, join_router_address, transit_address,
+    Cidr, DatapathKey, Families, Family, MasqueradePair, NetworkId, NetworkName, NetworkNames, NetworkSet,
+    NodeId, TransitPeers, VrfName, join_address, join_router_address, transit_address,
 };
 use ipnet::IpNet;
 
@@ -21,6 +21,8 @@ pub(super) struct Spec {
     pub(super) network: Network,
     /// Its number.
     pub(super) id: NetworkId,
+    /// Which networks serve the same namespaces, where the cluster manager has said so.
+    pub(super) set: Option<NetworkSet>,
     /// The key of a layer2 network's transit router.
     pub(super) router_key: Option<DatapathKey>,
 }
@@ -40,7 +42,22 @@ pub struct Active {
     pub legs: Vec<Leg>,
     /// The key of a layer2 network's transit router.
     pub router_key: Option<DatapathKey>,
+    /// Its place on the fabric, if it has one.
+    pub fabric: Option<OnFabric>,
     hosts: Option<HostSubnets>,
+}
+
+/// A network's place on the fabric.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OnFabric {
+    /// The VTEP whose tunnels carry it.
+    pub vtep: String,
+    /// The VRF on each node.
+    pub vrf: VrfName,
+    /// Its number.
+    pub vni: u32,
+    /// Its route target, where one is written.
+    pub route_target: Option<String>,
 }
 
 /// The addresses of a network in one IP family, as far as this node is concerned.
@@ -153,7 +170,7 @@ impl Spec {
             transport: Transport::Overlay,
             uplink: None,
         };
-        Self { network, id: NetworkId::DEFAULT, router_key: None }
+        Self { network, id: NetworkId::DEFAULT, set: None, router_key: None }
     }
 
     /// Checks the tunnel keys of a network against its id.
@@ -191,6 +208,7 @@ impl Spec {
             topology: self.network.topology,
             mtu: self.network.mtu.unwrap_or(cluster.mtu),
             legs: legs?,
+            fabric: self.fabric()?,
             router_key: self.router_key,
             hosts,
         })
@@ -202,12 +220,24 @@ impl Spec {
         let what = match (network.role, network.topology, &network.transport) {
             (Role::Secondary, ..) => "secondary networks",
             (_, Topology::Localnet, _) => "localnet networks",
-            (_, _, Transport::NoOverlay { .. } | Transport::Evpn(_)) => "networks without tunnels",
+            (_, _, Transport::NoOverlay { .. }) => "networks without tunnels",
+            (_, _, Transport::Evpn(Evpn { ip_vrf: None, .. })) => "networks with a macVRF alone",
             _ if network.subnets.is_empty() => "primary networks without subnets",
             _ => return Ok(()),
         };
         let message = format!("network {}: {what} are not rendered by this version", network.name);
         Err(Problem::new(Reason::Unsupported, message))
+    }
+
+    fn fabric(&self) -> Result<Option<OnFabric>, Problem> {
+        let Some(Evpn { vtep, ip_vrf: Some(instance), .. }) = self.network.evpn() else { return Ok(None) };
+        let vrf = self.network.vrf_name(self.id);
+        Ok(Some(OnFabric {
+            vtep: vtep.clone(),
+            vrf: vrf.map_err(|problem| self.problem(Reason::Malformed, problem))?,
+            vni: instance.vni,
+            route_target: instance.route_target.clone(),
+        }))
     }
 
     fn hosts(&self) -> Result<Option<HostSubnets>, Problem> {

@@ -5,7 +5,9 @@
 
 use std::net::IpAddr;
 
-use causeway_api::annotations::{Annotation, ChassisId, GatewayConfig, GatewayMode, Layer2TopologyVersion};
+use causeway_api::annotations::{
+    Annotation, ChassisId, GatewayConfig, GatewayMode, Layer2TopologyVersion, Vteps,
+};
 use causeway_types::{Family, Mac, NodeId, NodeName};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -34,6 +36,8 @@ pub struct NodeInfo {
     pub layer2: Fact<Layer2TopologyVersion>,
     /// How traffic leaves it; known of this zone's own node only.
     pub gateway: Fact<Gateway>,
+    /// Its ends of tunnels on the fabric; known of this zone's own node only.
+    pub vteps: Fact<Vteps>,
     /// Whether its OVN checks packets against the gateway's MTU.
     pub gateway_mtu: bool,
 }
@@ -98,6 +102,7 @@ impl NodeInfo {
             addresses: node.addresses.clone(),
             layer2: node.layer2.clone(),
             gateway: if is_here { gateway(&node.gateway) } else { Ok(None) },
+            vteps: if is_here { node.vteps.clone() } else { Ok(None) },
             gateway_mtu: node
                 .gateway_mtu
                 .as_ref()
@@ -115,6 +120,7 @@ impl NodeInfo {
             self.encaps.as_ref().err(),
             self.layer2.as_ref().err(),
             self.gateway.as_ref().err(),
+            self.vteps.as_ref().err(),
         ];
         let texts: Vec<&str> = facts.into_iter().flatten().map(String::as_str).collect();
         (!texts.is_empty()).then(|| texts.join("; "))
@@ -128,6 +134,7 @@ impl NodeInfo {
         keep(&mut self.encaps, &earlier.encaps);
         keep(&mut self.layer2, &earlier.layer2);
         keep(&mut self.gateway, &earlier.gateway);
+        keep(&mut self.vteps, &earlier.vteps);
         self
     }
 }

@@ -62,11 +62,6 @@ impl Nodes {
         concerned
     }
 
-    /// The node that has an address itself.
-    pub(super) fn at(&self, address: IpAddr) -> Option<&NodeName> {
-        self.entries.values().find(|node| node.addresses.contains(&address)).map(|node| &node.name)
-    }
-
     /// The node that has a tunnel address.
     pub(super) fn with_encap(&self, address: IpAddr) -> Option<&NodeName> {
         self.holder(&Claim::Encap(address))

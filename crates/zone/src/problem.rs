@@ -72,6 +72,8 @@ pub enum Reason {
     NetworkNotReady,
     /// A connection's block has no link for this node.
     NoLink,
+    /// This node has no end of the tunnels that carry a network on the fabric.
+    NoVtep,
     /// Networks of a connection claim the same addresses.
     Overlap,
 }

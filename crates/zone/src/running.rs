@@ -28,6 +28,17 @@ impl Changes {
 }
 
 impl Zone {
+    /// Whether after these changes somebody may serve no more whom clients of UDP were led to.
+    pub fn may_strand(&self, changes: &Changes) -> bool {
+        let speaks = |key: &ObjectKey| self.service(key).is_none_or(|service| service.speaks(Protocol::Udp));
+        changes.iter().any(|change| match change {
+            Change::Everything | Change::HostPorts(_) => true,
+            Change::Service(key) | Change::Endpoints { service: key, .. } => speaks(key),
+            Change::Namespace(namespace) => self.services_in(namespace).any(|key| speaks(&key)),
+            _ => false,
+        })
+    }
+
     /// Whether a connection through the port of a pod of this node, on its primary network, could not begin any more.
     pub fn is_over(&self, pod: &ObjectKey, running: &Tracked) -> bool {
         let Some(port) = self.primary(pod) else { return false };

@@ -63,6 +63,11 @@ pub struct EndpointInfo {
 }
 
 impl ServiceInfo {
+    /// Whether it has a port of this protocol.
+    pub fn speaks(&self, protocol: Protocol) -> bool {
+        self.ports.iter().any(|port| port.protocol == protocol)
+    }
+
     /// Who of a family may come by an address of its load balancer; none is everybody. Ranges of the other family let nobody in.
     pub fn admitted(&self, family: Family) -> Option<Vec<Cidr>> {
         let ranges = self.source_ranges.as_ref()?.iter().filter(|range| range.family() == family);

@@ -97,7 +97,7 @@ impl Services {
     }
 
     /// All services that say to be reached at one of these addresses from outside.
-    pub(super) fn claiming(&self, addresses: &[IpAddr]) -> Vec<ObjectKey> {
+    pub(super) fn claiming(&self, addresses: &BTreeSet<IpAddr>) -> Vec<ObjectKey> {
         let claims = |info: &ServiceInfo| {
             info.external_ips.iter().chain(&info.ingress_ips).any(|address| addresses.contains(address))
         };
@@ -263,7 +263,8 @@ impl Zone {
         let given = service.ingress_ips.iter().map(|address| (Claimed::Given, *address));
         let own = service.external_ips.iter().filter(|address| !service.ingress_ips.contains(address));
         let all = given.chain(own.map(|address| (Claimed::Own, *address)));
-        let free = |address| !self.config.cluster.is_internal(address) && self.nodes.at(address).is_none();
+        let free =
+            |address| !self.config.cluster.is_internal(address) && !self.node_addresses.is_settled(address);
         all.filter(move |(_, address)| free(*address))
     }
 

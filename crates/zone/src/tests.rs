@@ -34,6 +34,7 @@ fn settled(mut node: Node) -> Node {
         uid: node.uid.clone(),
         chassis_id,
         encap_ips: encaps.map(|ips| ips.0).unwrap_or_default(),
+        node_ips: (!node.addresses.is_empty()).then(|| node.addresses.clone()),
         refused: Vec::new(),
     };
     node.annotate(ChassisRecord::KEY, Some(&record.text()));

@@ -3,8 +3,13 @@
 use super::{addresses, answer};
 use causeway_sandbox::harness::Sandbox;
 use causeway_tests::ask::{Ask, asked_from_pods, url};
+use causeway_tests::talk::{ask_udp_without_a_pause, namespace};
 use causeway_tests::{nothing_wrong, road};
 use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// The pods behind the services, on n1 and n3.
 const BEHIND: [&str; 2] = ["a", "c"];
@@ -12,6 +17,15 @@ const BEHIND: [&str; 2] = ["a", "c"];
 const CLIENTS: [&str; 3] = ["blue/a", "blue/b", "green/c"];
 /// How long others go on asking while endpoints come and go.
 const LOAD_SECONDS: u64 = 8;
+/// Nobody else asks from here.
+const PORT: u16 = 41818;
+/// How often the pod that serves a client of UDP leaves the service, at each of its addresses.
+const TRIES: usize = 6;
+/// How long it may take from the label of a pod, by way of Kubernetes' own controller, until a client of UDP has left it: mostly, and on a
+/// machine that has much else to do. Who is left behind stays for ever.
+const LEAVES: Duration = Duration::from_secs(2);
+const LEAVES_AT_LAST: Duration = Duration::from_secs(15);
+
 const SERVICES: [(&str, &str, u16); 5] = [
     ("moving", "selector: {role: back}", 8080),
     ("local", "selector: {role: back}\n  internalTrafficPolicy: Local", 8080),
@@ -68,6 +82,9 @@ pub(crate) fn as_inside(sandbox: &Sandbox) {
     }
     wait_hosted(sandbox);
     endpoints_come_and_go(sandbox);
+    for address in addresses(sandbox, "green", "moving") {
+        udp_leaves_with_its_pod(sandbox, address.parse().unwrap());
+    }
     sandbox.kubectl(&["delete", "pod", "hosted", "--namespace=green", "--timeout=60s"]).unwrap();
     for (service, ..) in SERVICES {
         sandbox.kubectl(&["delete", "service", "--namespace=green", service]).unwrap();
@@ -168,6 +185,62 @@ fn ask_all_the_time(sandbox: &Sandbox, client: &str, urls: &[String]) -> (u32, u
     let said = sandbox.pod(client).exec(&["sh", "-c", &script]).unwrap();
     let numbers: Vec<u32> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
     (numbers[0], numbers[1])
+}
+
+/// A client of UDP that keeps its port and never pauses leaves a pod with its place in the service, each time.
+fn udp_leaves_with_its_pod(sandbox: &Sandbox, address: IpAddr) {
+    let (client, server) = (namespace(sandbox, "blue/a"), SocketAddr::new(address, 81));
+    let (heard, over) = (Mutex::new(None), AtomicBool::new(false));
+    let hear = |answer: Option<String>| {
+        if answer.is_some() {
+            *heard.lock().unwrap() = answer;
+        }
+        !over.load(Ordering::Relaxed)
+    };
+    let now = || heard.lock().unwrap().clone();
+    let took: Vec<Duration> = std::thread::scope(|scope| {
+        // Whoever fails here must not leave the client behind, for which the test would wait.
+        let _over = Over(&over);
+        scope.spawn(|| ask_udp_without_a_pause(&client, PORT, server, "hostname", hear));
+        let first = sandbox.wait_for("an answer by UDP", || Ok(now())).unwrap();
+        (0..TRIES)
+            .fold((first, Vec::new()), |(first, mut took), _| {
+                let (next, time) = leave(sandbox, &first, now);
+                took.push(time);
+                (next, took)
+            })
+            .1
+    });
+    println!("a client of UDP at {address} left after {took:.1?}");
+    let late = took.iter().filter(|took| **took > LEAVES).count();
+    assert!(late <= TRIES / 2 && took.iter().all(|took| *took < LEAVES_AT_LAST), "{took:?}");
+}
+
+/// Ends whoever asks all the time.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Takes a pod out of the service, and says whom its client has then, and after how long. It comes back when both are as they were.
+fn leave(sandbox: &Sandbox, first: &str, now: impl Fn() -> Option<String>) -> (String, Duration) {
+    label(sandbox, first, "role-");
+    let began = Instant::now();
+    let left = || Ok(now().filter(|now| now != first));
+    let next = sandbox.wait_for(&format!("a client of UDP to leave {first}"), left).unwrap();
+    let took = began.elapsed();
+    label(sandbox, first, "role=back");
+    let back = || {
+        let slices = ["get", "endpointslices", "-n=green", "-l=kubernetes.io/service-name=moving"];
+        let names = "-o=jsonpath={.items[*].endpoints[*].targetRef.name}";
+        let names = sandbox.kubectl(&[&slices[..], &[names]].concat())?;
+        Ok(names.split_whitespace().any(|name| name == first).then_some(()))
+    };
+    sandbox.wait_for(&format!("{first} to be back"), back).unwrap();
+    (next, took)
 }
 
 /// A road of IPv4 alone between networks of both families: IPv4 addresses of services answer, IPv6 ones refuse at once, and one's own

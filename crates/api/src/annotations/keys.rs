@@ -13,6 +13,8 @@ pub const NETWORK_FINALIZER: &str = "k8s.ovn.org/user-defined-network-protection
 pub const NETWORK_NAME: &str = "k8s.ovn.org/network-name";
 /// NAD: the network's number.
 pub const NETWORK_ID: &str = "k8s.ovn.org/network-id";
+/// NAD: which primary networks serve the same namespaces as this one.
+pub const NETWORK_SET: &str = "k8s.ovn.org/primary-network-set";
 /// NAD: tunnel keys of the network's switch and transit router.
 pub const TUNNEL_KEYS: &str = "k8s.ovn.org/tunnel-keys";
 
@@ -45,6 +47,8 @@ pub const NODE_MASQUERADE_SUBNET: &str = "k8s.ovn.org/node-masquerade-subnet";
 /// Node: whether gateway MTU checks are in use.
 pub const GATEWAY_MTU_SUPPORT: &str = "k8s.ovn.org/gateway-mtu-support";
 
+/// Node: the node's end of the tunnels of each VTEP.
+pub const NODE_VTEPS: &str = "k8s.ovn.org/vteps";
 /// Node: the largest packet of a pod that the node's tunnels carry.
 pub const NODE_TUNNEL_MTU: &str = "k8s.ovn.org/node-tunnel-mtu";
 
@@ -98,15 +102,17 @@ pub const MIRROR_NETWORK: &str = "k8s.ovn.org/endpointslice-network";
 pub const OF_MIRROR: [&str; 3] = [MIRROR_SOURCE, MIRROR_SOURCE_VERSION, MIRROR_NETWORK];
 
 /// Annotations that only the cluster manager writes, on whichever object.
-pub const BY_CLUSTER_MANAGER: [&str; 14] = [
+pub const BY_CLUSTER_MANAGER: [&str; 16] = [
     NETWORK_NAME,
     NETWORK_ID,
+    NETWORK_SET,
     TUNNEL_KEYS,
     NODE_ID,
     NODE_CHASSIS_RECORD,
     NODE_SUBNETS,
     NODE_TRANSIT_SWITCH_PORT,
     NODE_TRANSIT_PEER_PORTS,
+    NODE_VTEPS,
     POD_NETWORKS,
     NETWORK_SUBNETS,
     NETWORK_CONNECT_SUBNET,

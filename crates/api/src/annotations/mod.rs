@@ -16,7 +16,7 @@ pub use connect::{ConnectBlocks, ConnectRouterKey, ConnectSlots};
 pub use node::{
     ChassisId, ChassisRecord, EncapIps, GatewayConfig, GatewayMode, GatewayMtuSupport, HostCidrs,
     Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, NodeSubnets, PrimaryAddresses,
-    TransitPeerPorts, TransitSwitchPort, TunnelMtu,
+    TransitPeerPorts, TransitSwitchPort, TunnelMtu, VtepIps, Vteps,
 };
 pub use open_ports::{MOST_OPEN_PORTS, OpenPort, OpenPorts, Protocol};
 pub use pod::{Attachment, Dns, InterfaceStatus, NetworkStatus, PodNetwork, PodNetworks, PodRole, PodRoute};

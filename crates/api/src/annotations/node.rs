@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use causeway_types::{Cidr, Family, Mac, NetworkName};
 use ipnet::IpNet;
@@ -98,6 +98,29 @@ json_annotation!(EncapIps, keys::NODE_ENCAP_IPS);
 pub struct HostCidrs(pub Vec<IpNet>);
 json_annotation!(HostCidrs, keys::HOST_CIDRS);
 
+/// The node's end of the tunnels of each VTEP.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Vteps(pub BTreeMap<String, VtepIps>);
+json_annotation!(Vteps, keys::NODE_VTEPS);
+
+/// The node's addresses in a VTEP's ranges; only the first counts.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct VtepIps {
+    /// The addresses.
+    pub ips: Vec<IpAddr>,
+}
+
+impl Vteps {
+    /// The node's end of the tunnels of a VTEP.
+    pub fn of(&self, vtep: &str) -> Option<Ipv4Addr> {
+        let ips = self.0.get(vtep).map(|found| found.ips.as_slice()).unwrap_or_default();
+        ips.iter().find_map(|ip| match ip {
+            IpAddr::V4(v4) => Some(*v4),
+            IpAddr::V6(_) => None,
+        })
+    }
+}
+
 /// The name of the node's OVN chassis.
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(try_from = "String", into = "String")]
@@ -152,6 +175,10 @@ pub struct ChassisRecord {
     /// Addresses of its tunnel end points.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub encap_ips: Vec<IpAddr>,
+    /// The node's own addresses, as its kubelet named them when the record was first written; without those that it names no
+    /// longer. Empty, but there, if it names none of them any more.
+    #[serde(default, rename = "node-ips", skip_serializing_if = "Option::is_none")]
+    pub node_ips: Option<Vec<IpAddr>>,
     /// What the node claims and does not get, with the reasons, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,

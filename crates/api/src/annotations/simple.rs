@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use causeway_types::{Cidr, ConnectTopology, DatapathKey, Family, NetworkId, NodeId};
+use causeway_types::{Cidr, ConnectTopology, DatapathKey, Family, NetworkId, NetworkSet, NodeId};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,7 @@ macro_rules! plain {
 
 plain! {
     NetworkId: keys::NETWORK_ID,
+    NetworkSet: keys::NETWORK_SET,
     NodeId: keys::NODE_ID,
     ConnectTopology: keys::CONNECT_TOPOLOGY,
 }

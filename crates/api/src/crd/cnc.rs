@@ -183,7 +183,7 @@ pub struct SelectedNetwork {
     /// Why it is not connected, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why it is not connected, and what to do.
+    /// Why it is not connected, and what to do. Of a connected network, which siblings of it are not: pods on them are not on this road.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -9,6 +9,7 @@ mod nad;
 mod network;
 pub mod policy;
 mod udn;
+mod vtep;
 mod zone_report;
 
 pub use cnc::{
@@ -29,6 +30,7 @@ pub use network::{
     FlatNetwork, Ipam, IpamLifecycle, IpamMode, Layer2, Layer3, Layer3Subnet, NetworkStatus, Role, Topology,
 };
 pub use udn::{UserDefinedNetwork, UserDefinedNetworkSpec};
+pub use vtep::{VTEP, VtepMode, VtepSpec, VtepStatus};
 pub use zone_report::{
     ConnectReport, FailureSubject, MAX_FAILURES, MAX_REPORTED_CONNECTS, MAX_REPORTED_POLICIES, PolicyReport,
     ZoneFailure, ZoneReport, ZoneReportSpec,

@@ -193,6 +193,10 @@ pub struct NetworkStatus {
     /// The pod subnets in effect, separated by commas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnets: Option<String>,
+    /// How many pods have an address of the network, and for how many it has room: `12/13`. Of a Layer3 network that is the
+    /// room of all nodes that its subnets reach for, whether they are there or not; a node's own part may be full before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<String>,
     /// The number of the network in this cluster, 1 to 4095.
     #[serde(default, rename = "networkID", skip_serializing_if = "Option::is_none")]
     pub network_id: Option<u16>,

@@ -1,12 +1,14 @@
-//! What is installed beside the custom resource definitions: admission policies and roles.
+//! What is installed beside the custom resource definitions: admission policies, roles and settings.
 //!
 //! Owns who may do what. Never installs anything: it prints.
 
 mod policies;
 mod roles;
+mod settings;
 
 pub use policies::policies;
 pub use roles::roles;
+pub use settings::settings;
 
 /// The names that an installation goes by.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -35,6 +37,8 @@ pub const NODE_GROUP: &str = "causeway:nodes";
 /// What the user of a node with a certificate begins with.
 pub const NODE_USER_PREFIX: &str = "causeway-node:";
 
+/// ConfigMap with settings of both roles.
+pub const SETTINGS: &str = "causeway";
 /// ConfigMap in which the cluster manager records freed numbers, and nodes read which ones must be gone.
 pub const FREED_NUMBERS: &str = "causeway-freed-numbers";
 /// The ConfigMap's only key.

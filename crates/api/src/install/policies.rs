@@ -349,7 +349,10 @@ fn mirrors(installation: &Installation) -> Policy {
 fn requested_addresses() -> Policy {
     Policy {
         name: "causeway-requested-addresses",
-        rules: json!([rule(&[""], &["pods", "pods/status"], &["UPDATE"])]),
+        rules: json!([
+            rule(&[""], &["pods", "pods/status"], &["UPDATE"]),
+            rule(&[""], &["pods/binding", "bindings"], &["CREATE"])
+        ]),
         conditions: Value::Null,
         variables: vec![changed(&[keys::DEFAULT_NETWORK])],
         validations: json!([{

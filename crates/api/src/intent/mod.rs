@@ -9,6 +9,7 @@ mod change;
 mod cluster;
 mod connect;
 mod draft;
+mod fabric;
 mod manifest;
 mod names;
 mod network;
@@ -24,6 +25,7 @@ pub(crate) use addresses::{read_cidr, read_ip};
 pub use change::changes;
 pub use cluster::ClusterConfig;
 pub use connect::{Connect, Selection};
+pub use fabric::{FabricClaim, fabric_clashes, target_number};
 pub use manifest::Manifest;
 pub use names::{NameClash, Named, name_clashes};
 pub use network::{

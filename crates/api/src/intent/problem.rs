@@ -23,6 +23,10 @@ pub enum Reason {
     InvalidVrfName,
     /// Another network has the VRF's name.
     VrfNameConflict,
+    /// Another network has the VNI.
+    VniConflict,
+    /// Another network has the route target.
+    RouteTargetConflict,
     /// Another network would have OVN objects of the same name.
     NameConflict,
     /// Persistent addresses are switched off in this cluster.
@@ -47,6 +51,8 @@ impl Reason {
             Self::JoinSubnetTooSmall => "JoinSubnetTooSmall",
             Self::InvalidVrfName => "InvalidVRFName",
             Self::VrfNameConflict => "VRFNameConflict",
+            Self::VniConflict => "VNIConflict",
+            Self::RouteTargetConflict => "RouteTargetConflict",
             Self::NameConflict => "NameConflict",
             Self::PersistentIpsDisabled => "PersistentIPsDisabled",
             Self::Immutable => "Immutable",

@@ -24,6 +24,7 @@ pub(super) fn network(cluster: bool) -> Vec<Value> {
         column("Topology", "string", ".status.topology", "The topology in effect."),
         column("Role", "string", ".status.role", "The role in effect."),
         column("Subnets", "string", ".status.subnets", "The pod subnets in effect."),
+        column("Addresses", "string", ".status.addresses", "Pods that have an address, of those that could."),
         column("ID", "integer", ".status.networkID", "The number of the network."),
         column("Ready", "string", &format!("{ready}.status"), "Whether the network is ready."),
         column(
@@ -87,6 +88,22 @@ pub(super) fn policy(fields: &[&str]) -> Vec<Value> {
     columns.push(wide(status("Ready", "Whether every node does so.")));
     columns.push(age());
     columns
+}
+
+pub(super) fn vtep() -> Vec<Value> {
+    let accepted = r#".status.conditions[?(@.type=="Accepted")]"#;
+    vec![
+        column("CIDRs", "string", ".spec.cidrs", "Ranges that have the nodes' addresses."),
+        column("Mode", "string", ".spec.mode", "Who gives nodes their addresses."),
+        column(
+            "Accepted",
+            "string",
+            &format!("{accepted}.status"),
+            "Whether networks can use it on every node.",
+        ),
+        wide(column("Reason", "string", &format!("{accepted}.reason"), "Why they can or not.")),
+        age(),
+    ]
 }
 
 pub(super) fn zone_report() -> Vec<Value> {

@@ -107,6 +107,7 @@ pub(crate) const CONNECT_ONE_SPELLING: &str =
 pub(crate) const CONNECT_DISTINCT_ENABLED: &str = "connectivityEnabled cannot contain duplicate values";
 pub(crate) const CONNECT_DISTINCT: &str = "connectivity cannot contain duplicate values";
 pub(crate) const CONNECT_IMMUTABLE: &str = "connectSubnets is immutable";
+pub(crate) const VTEP_DISTINCT: &str = "cidrs cannot contain duplicate values";
 pub(crate) const CONNECT_CIDR: &str = "CIDR must be a valid network address";
 pub(crate) const CONNECT_PREFIX_LONGER: &str = "networkPrefix must be smaller than CIDR subnet";
 pub(crate) const CONNECT_PREFIX_V4: &str = "networkPrefix must < 32 for ipv4 CIDR: it is the prefix length of each network's block, which holds two addresses for each node; write 31 or less, such as 24";

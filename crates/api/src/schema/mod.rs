@@ -19,7 +19,7 @@ use rules::Rule;
 /// Which custom resource definitions are meant.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CrdSet {
-    /// Causeway's own: UserDefinedNetwork, ClusterUserDefinedNetwork, ClusterNetworkConnect, ZoneReport.
+    /// Causeway's own: UserDefinedNetwork, ClusterUserDefinedNetwork, ClusterNetworkConnect, VTEP, ZoneReport.
     Causeway,
     /// Those that other network plugins use too, to be installed only where they are absent:
     /// NetworkAttachmentDefinition, IPAMClaim.
@@ -68,6 +68,7 @@ pub fn definitions(set: CrdSet) -> Result<Vec<Value>, Error> {
             user_defined_network(&rules::user_defined_network())?,
             cluster_user_defined_network(&rules::cluster_user_defined_network())?,
             cluster_network_connect(&rules::cluster_network_connect())?,
+            definition::<crd::VTEP>(&["v1"], &rules::vtep(), columns::vtep())?,
             definition::<crd::ZoneReport>(&["v1"], &[], columns::zone_report())?,
         ])
     };

@@ -45,6 +45,11 @@ impl Central {
         central
     }
 
+    /// Where the northbound database is.
+    pub(crate) fn north(&self) -> String {
+        self.northbound.remote()
+    }
+
     /// `ovn-nbctl` with these words.
     pub(crate) fn nb(&self, words: &str) -> String {
         let words = words.split_whitespace();

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// A run takes about a minute; on a machine that does much else, several.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// The same for each round of faults more.
+const EACH_ROUND: Duration = Duration::from_secs(240);
 /// What the guest says at its end.
 pub(crate) const PASSED: &str = "GUEST: passed";
 /// The kernel's process has a root of its own with its C library; ours is in `host` there, and everything ends with the namespace of processes.
@@ -38,8 +40,10 @@ pub(crate) fn boot(test: &str) {
     command.stdin(Stdio::null()).stdout(log.reopen().unwrap()).stderr(log.reopen().unwrap());
     let mut kernel = command.spawn().expect("setpriv is there");
     let begin = Instant::now();
+    let rounds = env::var("CAUSEWAY_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let patience = PATIENCE + EACH_ROUND * rounds;
     while kernel.try_wait().unwrap().is_none() {
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > patience {
             let _gone = kernel.kill();
         }
         std::thread::sleep(Duration::from_millis(100));
@@ -66,6 +70,7 @@ fn arguments(test: &str) -> Vec<String> {
             fs::canonicalize(program("linux.uml")).unwrap().ancestors().nth(2).unwrap().display()
         ),
     ];
-    let told = told.into_iter();
+    let rounds = env::var("CAUSEWAY_ROUNDS").ok().map(|rounds| format!("CAUSEWAY_ROUNDS={rounds}"));
+    let told = told.into_iter().chain(rounds);
     words.map(str::to_owned).into_iter().chain(told).chain(more.map(str::to_owned)).collect()
 }

@@ -121,7 +121,7 @@ pub(crate) fn who(from: &str, address: &str, port: u16) -> Option<String> {
 }
 
 /// Whoever sends through switches in userspace counts his own checksums: nobody there does it for him.
-fn count_checksums(namespace: &str) {
+pub(crate) fn count_checksums(namespace: &str) {
     let folder = std::env::var("CAUSEWAY_UML").unwrap();
     within(namespace, &format!("{folder}/bin/ethtool -K eth0 tx off"));
 }

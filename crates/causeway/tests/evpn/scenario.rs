@@ -5,6 +5,10 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::central::{Central, MACHINE, MACHINE6, TENANTS};
 use super::guest::{sh, wait, within};
@@ -29,6 +33,8 @@ pub(crate) fn run() {
     world.flaps();
     world.frr_ends();
     world.foreign_hands();
+    world.faults();
+    world.again_and_again();
     world.one_tenant_goes();
     world.end();
 }
@@ -213,6 +219,69 @@ impl World {
         });
     }
 
+    /// Killed while somebody asks all the time: it heals, and what is lost has an end. `make kernel` does it twenty times each.
+    fn faults(&mut self) {
+        for victim in ["agent", "bgpd", "zebra", "database", "switch"] {
+            let mut longest = Duration::ZERO;
+            for _ in 0..rounds() {
+                let asking = Asking::begin("customer1001", MACHINE);
+                std::thread::sleep(Duration::from_millis(500));
+                self.kill(victim);
+                wait(&format!("VNI 1001 is back after the end of the {victim}"), || self.reaches(1001));
+                // Both are as planned again before the next one goes.
+                wait("nothing is missing", || self.status().contains("\"missing\": []"));
+                let lost = asking.end();
+                longest = longest.max(lost);
+                println!("{victim}: nobody answered for {:.1} s", lost.as_secs_f32());
+            }
+            println!(
+                "{victim}, {} times: nobody answered for {:.1} s at most",
+                rounds(),
+                longest.as_secs_f32()
+            );
+            let bound = if victim == "agent" { NO_LOSS } else { MOST_LOSS };
+            assert!(longest <= bound, "{victim}: {longest:?}");
+        }
+    }
+
+    fn kill(&mut self, victim: &'static str) {
+        match victim {
+            "agent" => {
+                self.stop_agent();
+                self.start_agent();
+            }
+            "database" => {
+                self.gateway.switch.database.kill();
+                self.gateway.switch.database.serve();
+            }
+            "switch" => self.restart_switch(),
+            daemon => {
+                self.frr.kill_daemon(daemon);
+                let frr = &mut self.frr;
+                inside("n1", || frr.start_daemon(daemon));
+                if daemon == "bgpd" {
+                    gateway_fabric(&self.frr);
+                }
+            }
+        }
+    }
+
+    /// Its devices outlive it. It is started again where it was, in the node's namespace: elsewhere it would have no way to any tunnel.
+    fn restart_switch(&mut self) {
+        let switch = &mut self.gateway.switch;
+        inside("n1", || switch.restart());
+    }
+
+    /// Case 38 and defect 17: gone and there again, and nothing of the one is in the way of the other.
+    fn again_and_again(&self) {
+        for _ in 0..rounds() {
+            self.central.unannotate(1001);
+            wait("nothing is left of VNI 1001", || self.left("1001").is_empty());
+            self.central.annotate(1001);
+            wait("VNI 1001 is there again", || self.reaches(1001));
+        }
+    }
+
     /// Case 37: nothing is left of it, and the other one does not notice.
     fn one_tenant_goes(&self) {
         self.central.unannotate(1001);
@@ -254,6 +323,47 @@ impl World {
             PathBuf::from("/sys").exists() && within("n1", "ip -o link").contains("br-docker0"),
             "others' things stay"
         );
+    }
+}
+
+/// How often each fault happens.
+fn rounds() -> u32 {
+    std::env::var("CAUSEWAY_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// Nobody may notice; an answer in the test kernel may be late.
+const NO_LOSS: Duration = Duration::from_secs(4);
+/// However busy the machine is, it ends.
+const MOST_LOSS: Duration = Duration::from_secs(90);
+
+/// Somebody who asks all the time.
+struct Asking {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Duration>,
+}
+
+impl Asking {
+    fn begin(from: &'static str, address: &'static str) -> Asking {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let (mut last, mut longest) = (Instant::now(), Duration::ZERO);
+            while !told.load(Ordering::Relaxed) {
+                if who(from, address, 9999).is_some() {
+                    longest = longest.max(last.elapsed());
+                    last = Instant::now();
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            longest.max(last.elapsed())
+        });
+        Asking { stop, thread }
+    }
+
+    /// The longest time without an answer.
+    fn end(self) -> Duration {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
     }
 }
 

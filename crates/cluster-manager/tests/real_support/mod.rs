@@ -211,19 +211,31 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(cluster: &Cluster) -> Self {
-        Self::with(cluster, "test", false, None)
+        Self::with(cluster, config(), "test", false, None)
+    }
+
+    /// A manager that does nothing about connections.
+    pub(crate) fn without_connections(cluster: &Cluster) -> Self {
+        let features = Features { network_connect: false, ..Features::default() };
+        Self::with(cluster, Config { features, ..config() }, "test", false, None)
     }
 
     /// A manager that records everything that comes in.
     pub(crate) fn recorded(cluster: &Cluster, file: &Path) -> Self {
-        Self::with(cluster, "test", false, Some(file.to_owned()))
+        Self::with(cluster, config(), "test", false, Some(file.to_owned()))
     }
 
     pub(crate) fn elected(cluster: &Cluster, identity: &str) -> Self {
-        Self::with(cluster, identity, true, None)
+        Self::with(cluster, config(), identity, true, None)
     }
 
-    fn with(cluster: &Cluster, identity: &str, leader_elect: bool, record: Option<PathBuf>) -> Self {
+    fn with(
+        cluster: &Cluster,
+        config: Config,
+        identity: &str,
+        leader_elect: bool,
+        record: Option<PathBuf>,
+    ) -> Self {
         let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = free.local_addr().unwrap().port();
         drop(free);
@@ -232,7 +244,7 @@ impl Running {
         let (end, ended) = oneshot::channel::<()>();
         let client = cluster.client();
         let task = tokio::spawn(async move {
-            run(config(), client, options, async {
+            run(config, client, options, async {
                 let _stopped = ended.await;
             })
             .await

@@ -347,10 +347,14 @@ pub(super) fn is_ours(kind: &str) -> bool {
     kind == ACCEPTED || kind == READY || kind.starts_with(READY_IN_ZONE_PREFIX)
 }
 
-/// What is applied: our own conditions only, so that those of others stay theirs.
+/// What is applied: our own conditions only, so that those of others stay theirs. The list is there also when it is empty: where nothing is
+/// left of a status the API server makes it null, and refuses that.
 fn status_body(name: &ConnectName, status: &ClusterNetworkConnectStatus) -> Value {
     let conditions = status.conditions.iter().filter(|condition| is_ours(&condition.type_)).cloned();
     let own = ClusterNetworkConnectStatus { conditions: conditions.collect(), ..status.clone() };
     let (api_version, kind) = connect_target(name).kind.api_version_and_kind();
-    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name.as_str()}, "status": own})
+    let mut body =
+        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name.as_str()}, "status": own});
+    body["status"]["conditions"] = json!(own.conditions);
+    body
 }

@@ -35,7 +35,7 @@ impl Connections {
         let mut networks: Vec<SelectedNetwork> = entry
             .selected
             .iter()
-            .filter_map(|name| Some(line(self.networks.get(name)?, left_out.get(name))))
+            .filter_map(|name| Some(self.line(entry, self.networks.get(name)?, &left_out)))
             .chain(self.absent_of(&entry.connect).map(|absent| absent.line()))
             .collect();
         let connected = networks.iter().filter(|network| network.connected).count();
@@ -50,6 +50,53 @@ impl Connections {
         }
         let acceptance = self.acceptance_of(entry, left_out);
         Some(Answer { acceptance, networks, connected: counts })
+    }
+
+    fn line(
+        &self,
+        entry: &Entry,
+        network: &Network,
+        left_out: &BTreeMap<NetworkName, LeftOut>,
+    ) -> SelectedNetwork {
+        let why = left_out.get(&network.name);
+        let message = match why {
+            Some(why) => Some(why.message.clone()),
+            None => self.apart(entry, network, left_out),
+        };
+        SelectedNetwork {
+            name: network.object(),
+            kind: match network.origin {
+                NetworkOrigin::Namespaced(..) => SelectedKind::UserDefinedNetwork,
+                _ => SelectedKind::ClusterUserDefinedNetwork,
+            },
+            topology: Some(network.topology),
+            connected: why.is_none(),
+            reason: why.map(|why| why.reason.as_str().to_owned()),
+            message,
+        }
+    }
+
+    /// Whom of a connected network's namespaces the connection does not reach: those on siblings that it does not join.
+    fn apart(
+        &self,
+        entry: &Entry,
+        network: &Network,
+        left_out: &BTreeMap<NetworkName, LeftOut>,
+    ) -> Option<String> {
+        let joined = |name: &&NetworkName| entry.selected.contains(*name) && !left_out.contains_key(*name);
+        let apart = self.beside.of(&network.name).filter(|name| !joined(name));
+        let named = |name: &NetworkName| match self.networks.get(name) {
+            Some(network) => network.to_string(),
+            None => format!("'{name}'"),
+        };
+        let names: Vec<String> = apart.map(named).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "Connected. Pods of its namespaces that are on {} are not on this road: select these networks, too, if they \
+                 are to be",
+                names.join(", ")
+            )
+        })
     }
 
     /// Why each network that is not connected is not.
@@ -88,19 +135,5 @@ impl Connections {
     pub fn acceptance(&self, name: &ConnectName) -> Option<Acceptance> {
         let entry = self.entries.get(name)?;
         Some(self.acceptance_of(entry, self.left_out_now(entry)))
-    }
-}
-
-fn line(network: &Network, left_out: Option<&LeftOut>) -> SelectedNetwork {
-    SelectedNetwork {
-        name: network.object(),
-        kind: match network.origin {
-            NetworkOrigin::Namespaced(..) => SelectedKind::UserDefinedNetwork,
-            _ => SelectedKind::ClusterUserDefinedNetwork,
-        },
-        topology: Some(network.topology),
-        connected: left_out.is_none(),
-        reason: left_out.map(|left_out| left_out.reason.as_str().to_owned()),
-        message: left_out.map(|left_out| left_out.message.clone()),
     }
 }

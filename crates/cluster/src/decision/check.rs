@@ -360,8 +360,8 @@ fn supported(network: &Network) -> Check {
     }
     match network.transport {
         Some(Transport::NoOverlay) => Err(LeftOut::transport(network, "NoOverlay")),
-        Some(Transport::Evpn) => Err(LeftOut::transport(network, "EVPN")),
-        None => Ok(()),
+        // Inside of the cluster it has tunnels as every network; the fabric is its way out.
+        Some(Transport::Evpn) | None => Ok(()),
     }
 }
 

@@ -10,6 +10,7 @@ use causeway_types::{
     Cidr, ConnectName, ConnectOwner, ConnectTopology, Family, NamespaceName, NetworkId, NetworkName, NodeName,
 };
 
+use crate::beside::Beside;
 use crate::error::Result;
 
 use super::absent::Absent;
@@ -85,6 +86,8 @@ pub struct Connections {
     pub(super) absent: BTreeMap<NetworkName, Absent>,
     pub(super) ids: BTreeMap<NetworkId, NetworkName>,
     namespaces: BTreeMap<NamespaceName, Namespace>,
+    /// Networks that serve the same namespaces.
+    pub(super) beside: Beside<NetworkName>,
     pub(super) nodes: Nodes,
     pub(super) entries: BTreeMap<ConnectName, Entry>,
     /// Which connections select a network: those that are decided together.
@@ -126,6 +129,7 @@ impl Connections {
             absent: BTreeMap::new(),
             ids: BTreeMap::new(),
             namespaces: namespaces.into_iter().map(|one| (one.name.clone(), one)).collect(),
+            beside: Beside::default(),
             nodes: Nodes::default(),
             entries: BTreeMap::new(),
             selecting: Selecting::default(),
@@ -133,6 +137,9 @@ impl Connections {
             web: Web::default(),
             clashes: Clashes::new(),
         };
+        for namespace in all.namespaces.values() {
+            count_siblings(&mut all.beside, namespace, true);
+        }
         for node in nodes {
             all.nodes.insert(node);
         }
@@ -410,7 +417,18 @@ impl Connections {
         }
         let served = old.into_iter().chain(new).flat_map(|namespace| &namespace.primaries);
         let change = self.reselect(&served.cloned().collect());
-        self.update(change)
+        &self.update(change) | &self.meet(old, new)
+    }
+
+    /// Networks have begun or ceased to serve a namespace side by side. Connections with any of them say who is not on their roads.
+    fn meet(&mut self, old: Option<&Namespace>, new: Option<&Namespace>) -> Dirty {
+        if old.map(|old| &old.primaries) == new.map(|new| &new.primaries) {
+            return Dirty::new();
+        }
+        let both = old.map(|old| (old, false)).into_iter().chain(new.map(|new| (new, true)));
+        let moved: BTreeSet<NetworkName> =
+            both.flat_map(|(namespace, add)| count_siblings(&mut self.beside, namespace, add)).collect();
+        moved.iter().flat_map(|network| self.selecting.of(network)).cloned().collect()
     }
 
     /// Asks all connections again whether they select these networks.
@@ -451,6 +469,19 @@ impl Connections {
         let ports = |entry: &&Entry| entry.connect.topology.has_node_ports();
         self.entries.values().filter(ports).map(|entry| entry.connect.name.clone()).collect()
     }
+}
+
+/// Counts the networks of a namespace as siblings; answers who has other siblings than before.
+fn count_siblings(
+    beside: &mut Beside<NetworkName>,
+    namespace: &Namespace,
+    add: bool,
+) -> BTreeSet<NetworkName> {
+    let all = &namespace.primaries;
+    let pairs =
+        all.iter().enumerate().flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (one, other)));
+    let moved = pairs.filter(|(one, other)| beside.change(one, other, add));
+    moved.flat_map(|(one, other)| [one.clone(), other.clone()]).collect()
 }
 
 fn blocks(pool: &ConnectPool) -> BTreeMap<ConnectOwner, Vec<Cidr>> {

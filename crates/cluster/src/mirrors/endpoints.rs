@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use causeway_record::{Endpoint, ObjectKey, Regarding};
+use causeway_record::{Endpoint, ObjectKey, Pod, Regarding};
 use causeway_types::{Cidr, Family, NamespaceName, NetworkName};
 
 use super::kept::{Content, Kept, Source};
@@ -52,7 +52,7 @@ impl Around<'_> {
             return Judged::Absent;
         }
         if found.pod.host_network {
-            return by_address(family, endpoint, |address| self.nodes.at(address) != found.pod.node.as_ref());
+            return by_address(family, endpoint, |address| !self.is_at_host(found.pod, reached, address));
         }
         let served =
             |nad: &ObjectKey| self.attachments.network_of(nad).is_some_and(|own| is_one_of(networks, own));
@@ -70,22 +70,30 @@ impl Around<'_> {
         };
         let api = key.namespace.as_str() == "default" && source.service == "kubernetes";
         by_address(source.family, endpoint, |address| {
-            let at_node = self.nodes.at(address).is_some() && !api;
+            let at_node = self.nodes.addresses().is_settled(address) && !api;
             (self.cluster.is_internal(address) || at_node) && !own(address)
         })
     }
 
     fn is_of_pod(&self, found: &PodAddresses<'_>, address: IpAddr) -> bool {
         match found.pod.host_network {
-            true => self.nodes.at(address).is_some_and(|node| found.pod.node.as_ref() == Some(node)),
+            true => self.is_at_host(found.pod, &[], address),
             false => found.has_by_default(address),
         }
+    }
+
+    /// Whether an address is one of the node's on which a pod runs. A kubelet that names what is a network's makes it no node's.
+    fn is_at_host(&self, pod: &Pod, reached: &[Cidr], address: IpAddr) -> bool {
+        let of_networks =
+            self.cluster.is_internal(address) || reached.iter().any(|cidr| cidr.contains_address(address));
+        let its = |node| self.nodes.addresses().is_of(node, address);
+        !of_networks && pod.node.as_ref().is_some_and(its)
     }
 
     /// Whether an address is somebody's whom pods of the network reach: the cluster's own, a node's, or in one of these subnets.
     fn is_taken(&self, reached: &[Cidr], address: IpAddr) -> bool {
         self.cluster.is_internal(address)
-            || self.nodes.at(address).is_some()
+            || self.nodes.addresses().is_settled(address)
             || reached.iter().any(|cidr| cidr.contains_address(address))
     }
 

@@ -1,9 +1,13 @@
-//! Networks that cannot live side by side: OVN objects, ports or VRFs of one would be called like those of another.
+//! Networks that cannot live side by side: OVN objects, ports or VRFs of one would be called like those of another, or they would have one
+//! place on the fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::crd::Topology;
-use causeway_api::intent::{Named, Network, Problem, VrfClaim, name_clashes, vrf_clashes};
+use causeway_api::intent::{
+    EvpnInstance, FabricClaim, Named, Network, Problem, VrfClaim, fabric_clashes, name_clashes,
+    target_number, vrf_clashes,
+};
 use causeway_types::{NetworkId, NetworkName, NodeName, OvnPrefix, VrfName};
 
 /// The names that networks claim, and which networks are refused because of others.
@@ -12,6 +16,8 @@ pub(crate) struct Clashes {
     claims: BTreeMap<NetworkName, Claim>,
     prefixes: BTreeMap<String, usize>,
     vrfs: BTreeMap<VrfName, usize>,
+    /// Places on the fabric: VNIs, and the numbers of route targets.
+    places: BTreeMap<String, usize>,
     refused: BTreeMap<NetworkName, Problem>,
     /// Whether everybody must be compared with everybody.
     doubtful: bool,
@@ -26,6 +32,8 @@ struct Claim {
     node_ports: bool,
     /// A name made from an id is nobody else's, so only names that somebody chose are claimed.
     vrf: Option<VrfName>,
+    /// Its instances on the fabric.
+    instances: Vec<EvpnInstance>,
 }
 
 impl Claim {
@@ -34,7 +42,17 @@ impl Claim {
             let vrf = network.vrf_name(NetworkId::FIRST).ok().filter(|_| network.is_primary())?;
             (network.vrf_name(NetworkId::LAST).ok()? == vrf).then_some(vrf)
         };
-        Self { created, node_ports: network.topology == Topology::Layer3, vrf: vrf() }
+        let instances = network.evpn().into_iter().flat_map(|evpn| evpn.instances()).cloned().collect();
+        Self { created, node_ports: network.topology == Topology::Layer3, vrf: vrf(), instances }
+    }
+
+    /// Each once: what a network shares with itself is no clash.
+    fn places(&self) -> BTreeSet<String> {
+        let vni = |instance: &EvpnInstance| format!("vni {}", instance.vni);
+        let target = |instance: &EvpnInstance| {
+            Some(format!("target {}", target_number(instance.route_target.as_deref()?)))
+        };
+        self.instances.iter().flat_map(|one| [Some(vni(one)), target(one)]).flatten().collect()
     }
 }
 
@@ -72,6 +90,7 @@ impl Clashes {
         if let Some(vrf) = &claim.vrf {
             count(&mut self.vrfs, vrf.clone(), add);
         }
+        claim.places().into_iter().for_each(|place| count(&mut self.places, place, add));
     }
 
     /// Whether the network may have a name of another one; then all are compared by the rules.
@@ -80,6 +99,7 @@ impl Clashes {
         let several = |count: Option<&usize>| count.is_some_and(|count| *count > 1);
         several(self.prefixes.get(&OvnPrefix::of(name).to_string()))
             || claim.vrf.as_ref().is_some_and(|vrf| several(self.vrfs.get(vrf)))
+            || claim.places().iter().any(|place| several(self.places.get(place)))
             || self.begins_like_another(name.as_str())
     }
 
@@ -107,16 +127,20 @@ impl Clashes {
     }
 
     fn compare(&self, nodes: &BTreeSet<NodeName>) -> BTreeMap<NetworkName, Problem> {
-        let (mut named, mut claims) = (Vec::new(), Vec::new());
+        let (mut named, mut claims, mut fabric) = (Vec::new(), Vec::new(), Vec::new());
         for (network, claim) in &self.claims {
             let (network, created) = (network.clone(), claim.created);
             let vrf = claim.vrf.clone();
             claims.extend(vrf.map(|vrf| VrfClaim { network: network.clone(), created, vrf }));
+            if !claim.instances.is_empty() {
+                let (network, instances) = (network.clone(), claim.instances.clone());
+                fabric.push(FabricClaim { network, created, instances });
+            }
             named.push(Named { network, created, node_ports: claim.node_ports });
         }
         let by_vrf = vrf_clashes(&claims).into_iter().map(|clash| (clash.younger, clash.problem));
         let by_name = name_clashes(&named, nodes).into_iter().map(|clash| (clash.younger, clash.problem));
-        by_vrf.chain(by_name).collect()
+        fabric_clashes(&fabric).into_iter().chain(by_vrf).chain(by_name).collect()
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Owners {
     siblings: siblings::Siblings,
     /// Who is going.
     going: BTreeSet<OwnerKey>,
+    /// Those whose status waits for its second to pass.
+    late: BTreeSet<OwnerKey>,
     /// Who has grown, and whose attachments do not say so before connections have followed.
     growing: BTreeSet<OwnerKey>,
 }
@@ -47,6 +49,8 @@ struct Owner {
     wanted: BTreeSet<NamespaceName>,
     /// The status that was asked for last, and whether it is written.
     sent: Option<(NetworkStatus, bool)>,
+    /// When a status was last asked for.
+    said_at: Option<i64>,
     /// The record that lists its numbers as freed.
     retired: Option<u64>,
     /// Namespaces in which its attachment could not be written, and why.
@@ -129,6 +133,7 @@ impl Owner {
             selects,
             wanted: BTreeSet::new(),
             sent: None,
+            said_at: None,
             retired: None,
             failing: BTreeMap::new(),
             report: Report::default(),
@@ -160,6 +165,23 @@ impl Owners {
     /// The objects whose network is not to be had.
     pub(crate) fn refused(&self) -> impl Iterator<Item = OwnerKey> {
         self.all.iter().filter(|(_, owner)| owner.report.network.is_some()).map(|(key, _)| key.clone())
+    }
+
+    /// The objects whose networks are on the fabric, or shall be.
+    pub(crate) fn on_fabric(&self) -> impl Iterator<Item = OwnerKey> {
+        self.all.keys().filter(|key| self.is_on_fabric(key)).cloned()
+    }
+
+    /// Whether the object's network is on the fabric, or shall be.
+    pub(crate) fn is_on_fabric(&self, key: &OwnerKey) -> bool {
+        let intent = self.all.get(key).and_then(|owner| owner.intent.as_ref().ok());
+        intent.is_some_and(|intent| intent.evpn().is_some())
+    }
+
+    /// Whether a network names the VTEP.
+    pub(crate) fn uses_vtep(&self, vtep: &str) -> bool {
+        let names = |owner: &Owner| Some(owner.intent.as_ref().ok()?.evpn()?.vtep == vtep);
+        self.all.values().any(|owner| names(owner) == Some(true))
     }
 
     /// Whether the object's selector cannot be read: what it has stays, whichever namespace it is in.
@@ -285,6 +307,7 @@ impl Owners {
             news |= before.intent != owner.intent;
             if same {
                 owner.retired = before.retired;
+                owner.said_at = before.said_at;
                 owner.failing = before.failing;
                 owner.blocked_by.clone_from(&before.blocked_by);
                 owner.sent = before.sent.filter(|(sent, done)| !*done && *sent != owner.object.status);

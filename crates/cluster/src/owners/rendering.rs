@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_api::annotations::keys;
+use causeway_api::annotations::{Annotation, keys};
 use causeway_api::crd::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
 use causeway_api::intent::{Network, PodSubnet, changes};
 use causeway_api::nad::{self, Attachment, Standing};
 use causeway_record::{Action, Nad, ObjectKey, Part, Priority, Texts};
-use causeway_types::NamespaceName;
+use causeway_types::{NamespaceName, NetworkSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
@@ -63,6 +63,11 @@ impl Manager {
     /// Attachments are made only after the finalizer is seen: the object must not go before them. What is not wanted any
     /// more goes even if the network is invalid meanwhile.
     fn provide(&mut self, key: &OwnerKey, scope: Scope, before: Report) -> Report {
+        if !self.vteps.are_known() && self.owners.is_on_fabric(key) {
+            // Whether it can be on the fabric is not known yet, so nothing is said and nothing goes.
+            self.keep_running(key);
+            return Report { early: true, ..before };
+        }
         let usable = self.usable(key);
         // Namespaces have not been looked at while the network as a whole was not to be had.
         let scope = if before.early || before.network.is_some() { Scope::All } else { scope };
@@ -103,6 +108,7 @@ impl Manager {
         }
         let wanted = canonical(&network, &self.config.cluster)?;
         self.keep_running(key);
+        self.check_fabric(&network)?;
         self.check_underlay(&wanted)?;
         self.check_siblings(key, &wanted)?;
         if let Some(state) = self.networks.get(&network.name) {
@@ -125,7 +131,7 @@ impl Manager {
         let is_new = |subnet: &&PodSubnet| known.is_none_or(|known| !known.contains(subnet));
         let fresh =
             Network { subnets: wanted.subnets.iter().filter(is_new).copied().collect(), ..wanted.clone() };
-        fresh.underlay_overlap(self.nodes.addresses()).map_or(Ok(()), |problem| Err(problem.into()))
+        fresh.underlay_overlap(self.nodes.named_addresses()).map_or(Ok(()), |problem| Err(problem.into()))
     }
 
     fn register_owned(&mut self, intent: Network, key: &OwnerKey) -> Result<(), Trouble> {
@@ -304,7 +310,9 @@ impl Manager {
         let state = self.networks.get(&network.name)?;
         // A second primary network gets no numbers: it is not a network.
         if !self.attachments.is_second(nad) {
-            wanted.metadata.annotations.get_or_insert_default().extend(state.annotations());
+            let annotations = wanted.metadata.annotations.get_or_insert_default();
+            annotations.extend(state.annotations());
+            annotations.extend(self.owners.set_of(key).map(|set| (NetworkSet::KEY.to_owned(), set.text())));
         }
         Some(wanted)
     }

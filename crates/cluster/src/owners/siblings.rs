@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::intent::Network;
 use causeway_api::selector::LabelMatch;
-use causeway_types::{NamespaceName, NetworkId, ObjectName, sibling_link};
+use causeway_types::{NamespaceName, NetworkId, NetworkSet, ObjectName, sibling_link};
 
 use super::{Owner, Owners};
+use crate::beside::Beside;
 use crate::trouble::Trouble;
 use crate::{Manager, OwnerKey};
 
@@ -19,31 +20,12 @@ pub(crate) const MOST_SIBLINGS: usize = 32;
 
 const CONFLICT: &str = "PrimaryNetworkConflict";
 
-/// ClusterUserDefinedNetworks that want the same namespaces, and how many of these.
-#[derive(Debug, Default)]
-struct Meetings(BTreeMap<ObjectName, BTreeMap<ObjectName, usize>>);
-
-impl Meetings {
-    fn change(&mut self, one: &ObjectName, other: &ObjectName, meet: bool) {
-        for (from, to) in [(one, other), (other, one)] {
-            let met = self.0.entry(from.clone()).or_default();
-            let count = met.entry(to.clone()).or_default();
-            *count = if meet { *count + 1 } else { count.saturating_sub(1) };
-            if *count == 0 {
-                met.remove(to);
-            }
-            if met.is_empty() {
-                self.0.remove(from);
-            }
-        }
-    }
-}
-
 /// What keeps objects with primary networks side by side, or apart. A tenant may write many, so those that are refused are not
 /// searched through for others.
 #[derive(Debug, Default)]
 pub(super) struct Siblings {
-    meetings: Meetings,
+    /// ClusterUserDefinedNetworks that want the same namespaces.
+    meetings: Beside<ObjectName>,
     /// UserDefinedNetworks of a namespace that others have to stand beside.
     standing: BTreeMap<NamespaceName, BTreeSet<OwnerKey>>,
     /// Who is refused because of whom.
@@ -73,6 +55,12 @@ impl Owners {
         self.all.get(key).is_some_and(|owner| owner.report.network.is_some())
     }
 
+    /// What a primary network has in common with those of the same namespaces, and with nobody else.
+    pub(super) fn set_of(&self, key: &OwnerKey) -> Option<NetworkSet> {
+        let owner = self.all.get(key).filter(|owner| owner.is_primary())?;
+        owner.selector().map(|selector| NetworkSet::of(&selector.to_string()))
+    }
+
     /// When the object was created.
     pub(crate) fn created(&self, key: &OwnerKey) -> Option<i64> {
         self.all.get(key).map(|owner| owner.object.created)
@@ -86,8 +74,7 @@ impl Owners {
                 all.filter(|other| *other != key).cloned().collect()
             }
             OwnerKey::Cudn(name) => {
-                let met = self.siblings.meetings.0.get(name).into_iter().flat_map(BTreeMap::keys);
-                met.map(|other| OwnerKey::Cudn(other.clone())).collect()
+                self.siblings.meetings.of(name).map(|other| OwnerKey::Cudn(other.clone())).collect()
             }
         }
     }

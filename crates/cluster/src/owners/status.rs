@@ -17,13 +17,16 @@ use crate::attachments::Attachments;
 use crate::namespaces::Namespaces;
 use crate::networks::{NetworkState, Networks};
 use crate::nodes::Nodes;
-use crate::pods::Pods;
+use crate::pods::{Fullness, Pods};
 use crate::trouble::{
     LISTED, NETWORK_ALLOCATION_FAILED, SUBNET_EXHAUSTED, Trouble, finding, listed, no_namespace,
 };
 use crate::writes::FIELD_MANAGER;
 use crate::zone_reports::ZoneReports;
 use crate::{Manager, OwnerKey};
+
+/// The shortest time between two statuses of one network that differ in nothing but how many addresses are in use.
+const PAUSE_MS: i64 = 1_000;
 
 impl Owners {
     /// What was sent of an object's status is written.
@@ -34,9 +37,21 @@ impl Owners {
             *done = true;
         }
     }
+
+    /// More pods have an address, or fewer: that is told with the clock, however many there are.
+    pub(crate) fn room_moved(&mut self, owner: Option<&OwnerKey>) {
+        if let Some(owner) = owner.filter(|owner| !self.late.contains(owner)) {
+            self.late.insert(owner.clone());
+        }
+    }
 }
 
 impl Manager {
+    /// Time passes: what could wait is said.
+    pub(crate) fn owners_tick(&mut self) {
+        self.dirty.statuses(std::mem::take(&mut self.owners.late));
+    }
+
     /// Writes the status of an owner if it is not what the owner has.
     pub(crate) fn settle_status(&mut self, key: &OwnerKey) {
         let Some(owner) = self.owners.all.get(key) else { return };
@@ -50,12 +65,19 @@ impl Manager {
         if wanted == *base {
             return;
         }
+        // Pods come in thousands. What is wrong is said at once, how many there are once in a second.
+        let counts_alone = NetworkStatus { addresses: base.addresses.clone(), ..wanted.clone() } == *base;
+        if counts_alone && owner.said_at.is_some_and(|at| self.now_ms < at + PAUSE_MS) {
+            self.owners.late.insert(key.clone());
+            return;
+        }
         let news = news(key, owner, &findings, base);
         let body = status_body(key, &wanted);
         let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
         self.writes.ask(key.target(), Part::Status, Priority::Status, action);
         if let Some(owner) = self.owners.all.get_mut(key) {
             owner.sent = Some((wanted, false));
+            owner.said_at = Some(self.now_ms);
         }
         let Some(regarding) = self.owners.regarding(key) else { return };
         for (reason, message) in news {
@@ -65,10 +87,10 @@ impl Manager {
 
     fn observed(&self) -> Observed<'_> {
         let Self { now_ms, config, nodes, namespaces, attachments, networks, pods, zone_reports, .. } = self;
-        let cluster_mtu = config.cluster.mtu;
         Observed {
             now_ms: *now_ms,
-            cluster_mtu,
+            cluster_mtu: config.cluster.mtu,
+            most_nodes: config.max_nodes,
             nodes,
             namespaces,
             attachments,
@@ -101,6 +123,8 @@ struct Observed<'a> {
     now_ms: i64,
     /// The MTU of networks that say none.
     cluster_mtu: u32,
+    /// How many nodes there may be.
+    most_nodes: u32,
     nodes: &'a Nodes,
     namespaces: &'a Namespaces,
     attachments: &'a Attachments,
@@ -126,9 +150,11 @@ impl Observed<'_> {
             topology: intent.map(|intent| intent.topology),
             role: intent.map(|intent| intent.role),
             subnets: intent.map(causeway_api::intent::Network::subnets_text).filter(|text| !text.is_empty()),
+            addresses: network
+                .and_then(|network| self.pods.room(network, self.most_nodes))
+                .map(|room| room.to_string()),
             network_id: network.and_then(|network| u16::try_from(network.id().get()).ok()),
-            // Nodes build no VRF yet.
-            vrf_name: None,
+            vrf_name: network.and_then(vrf_name),
             active_namespaces: self.active(key, network).iter().map(ToString::to_string).collect(),
         }
     }
@@ -235,16 +261,48 @@ impl Observed<'_> {
             );
             return fail(SUBNET_EXHAUSTED, message);
         }
-        let message = "Network allocation succeeded for all synced nodes.";
-        if network.is_some_and(|network| self.pods.is_nearly_full(network.id())) {
-            let message = format!(
-                "{message} It is nearly full, on some node at least: 90 % of the addresses are given out. Another primary network \
-                 for the namespace takes the pods that come later ({RECIPE})"
-            );
-            return finding(NETWORK_ALLOCATION_SUCCEEDED, true, "NetworkNearlyFull", message);
-        }
-        finding(NETWORK_ALLOCATION_SUCCEEDED, true, "NetworkAllocationSucceeded", message.into())
+        let fullness = network.map_or(Fullness::Roomy, |network| self.pods.fullness(network.id()));
+        let what = match fullness {
+            Fullness::Roomy => String::new(),
+            Fullness::Nearly => {
+                " It is nearly full, on some node at least: 90 % of the addresses are given out.".into()
+            }
+            Fullness::Full => " It is full, on some node at least: all addresses are given out.".into(),
+        };
+        let advice = match fullness {
+            Fullness::Roomy => String::new(),
+            _ => format!(
+                " Another primary network for the namespace takes the pods that come later ({RECIPE})"
+            ),
+        };
+        let message = format!("Network allocation succeeded for all synced nodes.{what}{advice}");
+        finding(NETWORK_ALLOCATION_SUCCEEDED, true, reason_of(fullness), message)
     }
+}
+
+/// What is said of a network in which nobody waits for an address.
+fn reason_of(fullness: Fullness) -> &'static str {
+    match fullness {
+        Fullness::Roomy => "NetworkAllocationSucceeded",
+        Fullness::Nearly => "NetworkNearlyFull",
+        Fullness::Full => "NetworkFull",
+    }
+}
+
+/// How near the end of its addresses a network was said to be. When pods wait, more has been said.
+fn fullness_said(reason: &str) -> Fullness {
+    match reason {
+        "NetworkNearlyFull" => Fullness::Nearly,
+        "NetworkFull" | SUBNET_EXHAUSTED => Fullness::Full,
+        _ => Fullness::Roomy,
+    }
+}
+
+/// The VRF that nodes have for the network: those that are on the fabric have one.
+fn vrf_name(network: &NetworkState) -> Option<String> {
+    let intent = network.intent();
+    intent.evpn()?;
+    intent.vrf_name(network.id()).ok().map(|name| name.to_string())
 }
 
 /// Where users read what to do about it.
@@ -256,6 +314,15 @@ struct Staying {
     leaving: BTreeSet<ObjectKey>,
 }
 
+/// That a network comes near the end of its addresses is said before anybody misses one, and once.
+fn fuller(finding: &Finding, base: &NetworkStatus) -> bool {
+    let before = base.conditions.iter().find(|condition| condition.type_ == finding.kind);
+    let said = before.map_or(Fullness::Roomy, |condition| fullness_said(&condition.reason));
+    finding.kind == NETWORK_ALLOCATION_SUCCEEDED
+        && finding.status == Some(true)
+        && fullness_said(&finding.reason) > said
+}
+
 /// What is refused or lacking and was not said before, as events: the reason and the message.
 fn news(key: &OwnerKey, owner: &Owner, findings: &[Finding], base: &NetworkStatus) -> Vec<(String, String)> {
     let is_new = |finding: &&Finding| {
@@ -265,6 +332,8 @@ fn news(key: &OwnerKey, owner: &Owner, findings: &[Finding], base: &NetworkStatu
     };
     // What is refused everywhere is said once, of the network as a whole.
     let said = |message: &str| findings.iter().any(|one| one.kind == NETWORK_READY && one.message == message);
+    let filling = findings.iter().filter(|finding| fuller(finding, base));
+    let filling = filling.map(|finding| (finding.reason.clone(), finding.message.clone()));
     let event = |finding: &Finding| match finding.kind.as_str() {
         NETWORK_READY if !owner.object.deleting => Some((finding.reason.clone(), finding.message.clone())),
         NETWORK_ALLOCATION_SUCCEEDED if said(&finding.message) => None,
@@ -274,7 +343,7 @@ fn news(key: &OwnerKey, owner: &Owner, findings: &[Finding], base: &NetworkStatu
         }
         _ => None,
     };
-    findings.iter().filter(is_new).filter_map(event).collect()
+    findings.iter().filter(is_new).filter_map(event).chain(filling).collect()
 }
 
 /// A network that is refused everywhere is allocated nowhere.

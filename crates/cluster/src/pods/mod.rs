@@ -30,6 +30,7 @@ use pools::{Pool, Pools};
 pub(crate) use state::PodAddresses;
 use state::{PodState, Primary};
 pub use usage::AddressUse;
+pub(crate) use usage::Fullness;
 use wanted::{Choice, Offer, Refusal, Wanted, nad_of};
 
 /// All pods.

@@ -39,16 +39,14 @@ impl Pools {
         }
     }
 
-    /// How many more pods find a place in each.
-    pub(super) fn free(&self) -> impl Iterator<Item = (PoolKey, u64)> {
-        self.all.iter().map(|(key, pool)| (*key, u64::try_from(pool.free()).unwrap_or(u64::MAX)))
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&PoolKey, &Pool)> {
+        self.all.iter()
     }
 
-    /// Whether one of a network's pools is nearly full.
-    pub(super) fn is_nearly_full(&self, network: NetworkId) -> bool {
-        let mine =
-            self.all.range(PoolKey { network, node: None }..).take_while(|(key, _)| key.network == network);
-        mine.into_iter().any(|(_, pool)| pool.is_nearly_full())
+    /// A network's pools.
+    pub(super) fn of(&self, network: NetworkId) -> impl Iterator<Item = (&PoolKey, &Pool)> {
+        let first = PoolKey { network, node: None };
+        self.all.range(first..).take_while(move |(key, _)| key.network == network)
     }
 
     pub(super) fn drop_network(&mut self, network: NetworkId) {
@@ -219,6 +217,11 @@ impl Pool {
     /// Whether nine of ten places are taken.
     pub(super) fn is_nearly_full(&self) -> bool {
         self.is_nearly_full_with(self.free())
+    }
+
+    /// How many pods have a place.
+    pub(super) fn used(&self) -> usize {
+        self.macs.held()
     }
 
     /// Whether they are with so many free ones.

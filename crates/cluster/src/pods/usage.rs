@@ -1,12 +1,18 @@
-//! How many addresses are in use, for metrics.
+//! How many addresses are in use: for metrics, and for a network's status.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use causeway_types::NetworkId;
+use causeway_types::{NetworkId, NodeId};
 
 use super::Pods;
+use super::pools::Pool;
 use crate::Manager;
 use crate::keys::PoolKey;
+use crate::networks::NetworkState;
+
+/// More than so many addresses are as good as no limit, as an IPv6 subnet has them.
+const MANY: u64 = 10_000_000;
 
 /// How many pods a network has room for. A pod counts once, however many addresses it has.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -21,43 +27,108 @@ pub struct AddressUse {
 
 /// One pool, or all pools of a network.
 #[derive(Clone, Copy, Debug, Default)]
-struct Room {
+pub(crate) struct Room {
     used: u64,
-    /// Of the largest pool.
+    /// Of the largest pool, then of all.
     total: u64,
     /// Whether each node has a part.
     parted: bool,
 }
 
-impl Pods {
-    fn rooms(&self) -> BTreeMap<NetworkId, Room> {
-        let mut used: BTreeMap<PoolKey, u64> = BTreeMap::new();
-        for key in self.all.values().flat_map(|pod| pod.holds.values()) {
-            *used.entry(*key).or_default() += 1;
-        }
-        let mut rooms: BTreeMap<NetworkId, Room> = BTreeMap::new();
-        for (key, free) in self.pools.free() {
-            let used = used.get(&key).copied().unwrap_or_default();
-            let room = rooms.entry(key.network).or_default();
-            room.used += used;
-            room.total = room.total.max(used.saturating_add(free));
-            room.parted = key.node.is_some();
-        }
-        rooms
+/// How near the end of its addresses a network is, on some node at least.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Fullness {
+    /// There is room.
+    Roomy,
+    /// Nine of ten are given out.
+    Nearly,
+    /// All are.
+    Full,
+}
+
+impl Room {
+    fn add(mut self, key: PoolKey, pool: &Pool) -> Self {
+        let used = count(pool.used());
+        self.used += used;
+        self.total = self.total.max(used.saturating_add(count(pool.free())));
+        self.parted = key.node.is_some();
+        self
+    }
+
+    /// The same with the parts of so many nodes, also those that no pod has drawn from.
+    fn on(self, nodes: usize) -> Self {
+        let parts = if self.parted { count(nodes) } else { 1 };
+        Self { total: self.total.saturating_mul(parts).max(self.used), ..self }
     }
 }
 
+/// For people.
+impl fmt::Display for Room {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.total {
+            MANY.. => write!(f, "{}/many", self.used),
+            total => write!(f, "{}/{total}", self.used),
+        }
+    }
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+impl Pods {
+    fn rooms(&self) -> BTreeMap<NetworkId, Room> {
+        let mut rooms: BTreeMap<NetworkId, Room> = BTreeMap::new();
+        for (key, pool) in self.pools.iter() {
+            let room = rooms.entry(key.network).or_default();
+            *room = room.add(*key, pool);
+        }
+        rooms
+    }
+
+    /// How many pods have an address of a network, and how many could, with as many nodes as there may be: a node that comes or goes
+    /// writes nothing on networks.
+    pub(crate) fn room(&self, network: &NetworkState, most_nodes: u32) -> Option<Room> {
+        let mut pools = self.pools.of(network.id()).peekable();
+        let room = match pools.peek() {
+            Some(_) => pools.fold(Room::default(), |room, (key, pool)| room.add(*key, pool)),
+            None => empty(network)?,
+        };
+        let most = u128::from(most_nodes);
+        let parts = network.parts().map_or(1, |parts| parts.capacity().min(most));
+        Some(room.on(usize::try_from(parts).unwrap_or(usize::MAX)))
+    }
+
+    /// How near the end of its addresses a network is.
+    pub(crate) fn fullness(&self, network: NetworkId) -> Fullness {
+        let of = |pool: &Pool| match (pool.free(), pool.is_nearly_full()) {
+            (0, true) => Fullness::Full,
+            (_, true) => Fullness::Nearly,
+            (_, false) => Fullness::Roomy,
+        };
+        self.pools.of(network).map(|(_, pool)| of(pool)).max().unwrap_or(Fullness::Roomy)
+    }
+}
+
+/// The room of a network that no pod has drawn from yet: any node's part is like the others.
+fn empty(network: &NetworkState) -> Option<Room> {
+    let node = network.parts().map(|_| NodeId::FIRST);
+    let pool = match network.parts() {
+        Some(parts) => Pool::of_node(&parts.of(NodeId::FIRST).ok()?),
+        None => Pool::of_network(network.intent()),
+    };
+    Some(Room::default().add(PoolKey { network: network.id(), node }, &pool.ok()?))
+}
+
 impl Manager {
-    /// How many addresses are in use, of the networks that a pod has ever drawn from. It looks at every pod.
+    /// How many addresses are in use, of the networks that a pod has ever drawn from.
     pub fn addresses(&self) -> Vec<AddressUse> {
-        let nodes = u64::try_from(self.nodes.len()).unwrap_or(u64::MAX);
-        let line = |(id, room): (NetworkId, Room)| AddressUse {
-            network: self
-                .networks
-                .with_id(id)
-                .map_or_else(|| "default".to_owned(), |state| state.intent().name.to_string()),
-            used: room.used,
-            total: if room.parted { room.total.saturating_mul(nodes) } else { room.total },
+        let line = |(id, room): (NetworkId, Room)| {
+            let network = self.networks.with_id(id);
+            let Room { used, total, .. } = room.on(self.nodes.len());
+            let network =
+                network.map_or_else(|| "default".to_owned(), |state| state.intent().name.to_string());
+            AddressUse { network, used, total }
         };
         self.pods.rooms().into_iter().map(line).collect()
     }

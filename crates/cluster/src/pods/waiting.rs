@@ -46,11 +46,6 @@ impl Pods {
         Some((pods.count() + 1, first))
     }
 
-    /// Whether nine of ten addresses of a network are given out, on some node at least.
-    pub(crate) fn is_nearly_full(&self, network: NetworkId) -> bool {
-        self.pools.is_nearly_full(network)
-    }
-
     /// The pod waits for any of these.
     pub(super) fn wait(&mut self, key: &ObjectKey, waits: Vec<Wait>) {
         let Some(state) = self.all.get_mut(key) else { return };
@@ -97,6 +92,8 @@ impl Manager {
     /// A place was taken or given back; that shows where few are left.
     pub(super) fn place_moved(&mut self, key: PoolKey) {
         let Some(pool) = self.pods.pools.get(key) else { return };
+        let owner = self.networks.with_id(key.network).and_then(NetworkState::owner);
+        self.owners.room_moved(owner);
         // One more or one less may be the one that counts.
         if pool.is_nearly_full_with(pool.free().saturating_sub(1)) {
             self.pool_waits(&Wait::Pool(key));

@@ -106,7 +106,8 @@ fn c010_f011_a_cluster_network_in_two_namespaces() {
         assert_eq!((&config["name"], &config["netAttachDefName"]), (&json!("cluster_udn_db"), &json!(path)));
         assert_eq!(
             world.object(NAD, &path)["metadata"]["annotations"],
-            json!({"k8s.ovn.org/network-name": "cluster_udn_db", "k8s.ovn.org/network-id": "1", "k8s.ovn.org/tunnel-keys": "[]"})
+            json!({"k8s.ovn.org/network-name": "cluster_udn_db", "k8s.ovn.org/network-id": "1", "k8s.ovn.org/tunnel-keys": "[]",
+                   "k8s.ovn.org/primary-network-set": "08f44b07b5901a25"})
         );
     }
 }

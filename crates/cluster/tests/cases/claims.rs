@@ -218,6 +218,52 @@ fn claims_must_be_plausible() {
     assert_eq!(record(&world, "n1"), place("c1", &["172.18.0.1"]));
 }
 
+fn named(address: &str) -> Value {
+    json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}})
+}
+
+/// A race for a new node's address: the liar's kubelet names it too, and his claim comes first. Nobody gets it while both name it.
+#[test]
+fn a_kubelet_cannot_confirm_its_own_nodes_lie() {
+    for liar in ["n1", "n9"] {
+        let mut world = World::new(ipv4(), &[]);
+        joins(&mut world, liar, "c-liar", &["172.18.0.7"]);
+        world.node("n2");
+        world.change(Kind::Node, "n2", &named("172.18.0.2"));
+        world.change(Kind::Node, liar, &named("172.18.0.2"));
+        world.change(Kind::Node, liar, &claim("c-liar", &["172.18.0.2"]));
+        assert_eq!(without_refusals(record(&world, liar))["encap-ips"], json!(["172.18.0.7"]));
+        let said = refusals(&world, liar).join("\n");
+        assert!(said.contains("172.18.0.2 is an address of node n2, too"), "{said}");
+        world.change(Kind::Node, "n2", &claim("c2", &["172.18.0.2"]));
+        assert_eq!(record(&world, "n2")["encap-ips"], Value::Null, "both name it");
+        world.delete(Kind::Node, liar);
+        assert_eq!(record(&world, "n2")["encap-ips"], json!(["172.18.0.2"]));
+    }
+}
+
+/// A node that was installed again under a new name has the old one's address by both kubelets' account, until the old Node is deleted;
+/// two that exchange their addresses have both for a moment.
+#[test]
+fn a_reinstalled_node_whose_kubelet_names_its_address_heals() {
+    let mut world = cluster(&[1]);
+    world.change(Kind::Node, "n1", &named("172.18.0.1"));
+    world.node("new");
+    world.change(Kind::Node, "new", &named("172.18.0.1"));
+    world.change(Kind::Node, "new", &claim("c-new", &["172.18.0.1"]));
+    assert_eq!(record(&world, "new")["encap-ips"], Value::Null);
+    assert!(refusals(&world, "new").join("\n").contains("delete the Node n1"));
+    world.delete(Kind::Node, "n1");
+    assert_eq!(record(&world, "new")["encap-ips"], json!(["172.18.0.1"]));
+    joins(&mut world, "n2", "c2", &["172.18.0.2"]);
+    world.change(Kind::Node, "n2", &named("172.18.0.1"));
+    world.change(Kind::Node, "n2", &claim("c2", &["172.18.0.1"]));
+    world.change(Kind::Node, "new", &named("172.18.0.2"));
+    world.change(Kind::Node, "new", &claim("c-new", &["172.18.0.2"]));
+    assert_eq!(record(&world, "n2")["encap-ips"], json!(["172.18.0.1"]));
+    assert_eq!(record(&world, "new")["encap-ips"], json!(["172.18.0.2"]));
+}
+
 #[derive(Clone, Debug)]
 enum Move {
     Claim(usize, usize, Vec<usize>),

@@ -72,7 +72,7 @@ fn a_record_without_its_annotation() {
     world.paused = false;
     world.objects.get_mut(&crate::world::target(CUDN, "red")).unwrap()["metadata"]["labels"]["connected"] =
         json!("yes");
-    world.restart(|_| {});
+    world.take_over(|_| {});
     // Zones must not wait for what is in use.
     assert_eq!(world.writes, ["configmaps causeway/causeway-freed-numbers data"]);
     assert_eq!(freed(&world), []);

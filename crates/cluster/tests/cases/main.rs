@@ -11,6 +11,7 @@ mod connect_status;
 mod connects;
 mod connects_off;
 mod corners;
+mod fabric;
 mod hostile;
 mod lifecycle;
 mod mirror_history;

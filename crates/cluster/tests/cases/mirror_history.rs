@@ -210,6 +210,7 @@ proptest! {
             play(&mut world, event);
         }
         prop_assert_eq!(mirrors(&world), from_scratch(&world));
+        world.second();
         let before = world.objects.clone();
         world.restart(|objects| {
             let count = objects.len().max(1);

@@ -562,9 +562,8 @@ fn work_for_a_pod_does_not_grow_with_slices() {
 #[test]
 fn a_slice_cannot_aim_at_others() {
     let mut world = tenant();
-    let at = |address: &str| json!({"status": {"addresses": [{"type": "InternalIP", "address": address}]}});
-    world.change(Kind::Node, "n1", &at("172.18.0.2"));
-    world.change(Kind::Node, "n2", &at("172.18.0.3"));
+    recorded_at(&mut world, "n1", "172.18.0.2");
+    recorded_at(&mut world, "n2", "172.18.0.3");
     world.island("victim", "10.50.0.0/16", json!({"road": "x"}));
     world.put(json!({"kind": "Pod", "metadata": {"namespace": "demo", "name": "host"},
                      "spec": {"nodeName": "n1", "hostNetwork": true}}));
@@ -606,6 +605,60 @@ fn a_slice_cannot_aim_at_others() {
     let good = host("172.18.0.2");
     world.put(slice("demo/good", "IPv4", json!([good])));
     assert_eq!(addresses(&world, "demo/good"), texts(&["172.18.0.2"]));
+}
+
+/// A node whose kubelet names an address, which its record has.
+fn recorded_at(world: &mut World, node: &str, address: &str) {
+    world.change(Kind::Node, node, &named(&[address]));
+    let claim = json!({"metadata": {"annotations": {"k8s.ovn.org/node-chassis-id": format!("c-{node}")}}});
+    world.change(Kind::Node, node, &claim);
+    let record = world.annotation(Kind::Node, node, "k8s.ovn.org/node-chassis-record");
+    assert_eq!(record["node-ips"], json!([address]));
+}
+
+/// The attack with a kubelet's credential: a node names another node's address, one of somebody outside and one of a network. Pods on
+/// the other node are served all the same, and so is who is outside; the liar gains nothing. The order of names decides nothing.
+#[test]
+fn a_kubelets_word_takes_no_service_from_anybody() {
+    for (liar, victim) in [("n1", "n2"), ("n2", "n1")] {
+        let mut world = tenant();
+        recorded_at(&mut world, liar, "172.18.0.9");
+        recorded_at(&mut world, victim, "172.18.0.2");
+        for (name, node) in [("host", victim), ("accomplice", liar)] {
+            world.put(json!({"kind": "Pod", "metadata": {"namespace": "demo", "name": name},
+                             "spec": {"nodeName": node, "hostNetwork": true}}));
+        }
+        let at = |world: &World, pod: &str, address: &str| {
+            let mut endpoint = endpoint(world, pod);
+            endpoint["addresses"] = json!([address]);
+            endpoint
+        };
+        let good = at(&world, "demo/host", "172.18.0.2");
+        world.put(slice("demo/web", "IPv4", json!([good, {"addresses": ["192.0.2.7"]}])));
+        let bad =
+            ["172.18.0.2", "10.244.0.9", "10.0.0.9"].map(|address| at(&world, "demo/accomplice", address));
+        let [one, two, three] = bad;
+        world.put(slice("demo/bad", "IPv4", json!([one, two, three, {"addresses": ["192.0.2.8"]}])));
+        let served = texts(&["172.18.0.2", "192.0.2.7"]);
+        assert_eq!(addresses(&world, "demo/web"), served);
+        world.change(Kind::Node, liar, &named(&["172.18.0.2", "192.0.2.7", "10.244.0.9", "10.0.0.9"]));
+        for restarted in [false, true] {
+            assert_eq!(addresses(&world, "demo/web"), served, "{liar}, restarted: {restarted}");
+            assert_eq!(
+                addresses(&world, "demo/bad"),
+                texts(&["192.0.2.8"]),
+                "{liar}, restarted: {restarted}"
+            );
+            world.restart(|objects| objects.reverse());
+        }
+        let record = world.annotation(Kind::Node, liar, "k8s.ovn.org/node-chassis-record");
+        assert_eq!(record["node-ips"], json!([]), "given up, and nothing taken");
+    }
+}
+
+fn named(addresses: &[&str]) -> Value {
+    let all = addresses.iter().map(|address| json!({"type": "InternalIP", "address": address}));
+    json!({"status": {"addresses": all.collect::<Vec<_>>()}})
 }
 
 /// An address that is outside until its network is connected is somebody's from then on.

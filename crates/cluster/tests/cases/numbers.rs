@@ -280,6 +280,37 @@ fn a_node_that_is_away_freezes_nothing_for_ever() {
     assert_eq!(rests(&world), (vec![], vec![]), "a node that has cleared everything is in nobody's way");
 }
 
+/// A node whose kubelet lives and whose zone does not, or that keeps its report as it is, freezes nothing for ever either. It is said
+/// after a minute, once; a node that is not Ready is fenced as one that is not heard of, one that is Ready later.
+#[test]
+fn a_node_that_lives_and_says_nothing_freezes_nothing_for_ever() {
+    for (status, fenced_at) in [("False", 600_000), ("True", 3_600_000)] {
+        let mut world = World::new(ipv4(), &["n1", "n2"]);
+        networks(&mut world, 2);
+        unheard(&mut world, "n2", status);
+        world.delete(UDN, "t0/net");
+        epochs(&mut world, "n1", 1);
+        world.tick(0);
+        let told = |world: &World| {
+            world.said.iter().filter(|said| said.starts_with("Node n2 FreedNumbersWait: ")).count()
+        };
+        world.tick(59_000);
+        assert_eq!(told(&world), 0, "{:?}", world.said);
+        world.tick(60_000);
+        world.tick(61_000);
+        assert_eq!(told(&world), 1, "{:?}", world.said);
+        assert!(world.said.iter().all(|said| !said.starts_with("Node n1 ")), "{:?}", world.said);
+        world.tick(fenced_at - 1_000);
+        assert_eq!(rests(&world), (vec![1], vec![]), "{status}");
+        world.tick(fenced_at);
+        assert_eq!(rests(&world), (vec![1], vec!["n2".into()]), "{status}");
+        epochs(&mut world, "n1", 2);
+        assert_eq!(rests(&world), (vec![], vec!["n2".into()]), "{status}");
+        epochs(&mut world, "n2", 2);
+        assert_eq!(rests(&world), (vec![], vec![]), "{status}");
+    }
+}
+
 /// A Node that is deleted may still run: numbers wait until nobody listens to it any more, and for nothing else.
 #[test]
 fn a_deleted_node_is_waited_for_until_nobody_listens_to_it() {

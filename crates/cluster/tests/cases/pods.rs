@@ -168,6 +168,9 @@ fn h011_e017_a_full_subnet_is_said_and_left_by_waiting() {
     assert_eq!(
         world.said,
         [
+            "UserDefinedNetwork demo/db NetworkFull: Network allocation succeeded for all synced nodes. It is full, on some node at \
+             least: all addresses are given out. Another primary network for the namespace takes the pods that come later \
+             (docs/networks.md, \"My network is full\")",
             "Pod demo/e ErrorAllocatingPod: network demo_db: subnet 10.0.0.0/29 is full: no address is left for pod demo/e",
             "UserDefinedNetwork demo/db NetworkAllocationFailed: error allocating network demo_db: 1 pod(s) get no address, the \
              first is demo/e: the subnet is full; delete pods that are not needed, or add another primary network to the namespace \

@@ -274,6 +274,7 @@ proptest! {
             play(&mut world, step);
             check(&world);
         }
+        world.second();
         let before = world.objects.clone();
         world.restart(|objects| {
             let count = objects.len().max(1);

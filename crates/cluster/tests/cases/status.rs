@@ -34,7 +34,7 @@ fn e001_e002_e019_a_network_that_is_fine() {
             ],
             "observedGeneration": 1,
             "topology": "Layer2", "role": "Primary", "subnets": "10.0.0.0/24",
-            "networkID": 1, "activeNamespaces": ["demo"],
+            "addresses": "0/252", "networkID": 1, "activeNamespaces": ["demo"],
         })
     );
 }

@@ -33,6 +33,8 @@ pub(crate) struct World {
     queue: VecDeque<Request>,
     busy: bool,
     clock: i64,
+    /// What the manager was last told that the time is.
+    now_ms: i64,
     versions: u64,
 }
 
@@ -86,6 +88,7 @@ fn kind(object: &Value) -> Kind {
         "ClusterUserDefinedNetwork" => Kind::ClusterUserDefinedNetwork,
         "ClusterNetworkConnect" => Kind::ClusterNetworkConnect,
         "ZoneReport" => Kind::ZoneReport,
+        "VTEP" => Kind::Vtep,
         "ConfigMap" => Kind::ConfigMap,
         "EndpointSlice" => Kind::EndpointSlice,
         "ClusterNetworkPolicy" => Kind::ClusterNetworkPolicy,
@@ -129,6 +132,7 @@ impl World {
             queue: VecDeque::new(),
             busy: false,
             clock: 0,
+            now_ms: 0,
             versions: 0,
         }
     }
@@ -360,7 +364,13 @@ impl World {
         self.tell(&object, false);
     }
 
+    /// A second passes: what can wait is written.
+    pub(crate) fn second(&mut self) {
+        self.tick(self.now_ms + 1_000);
+    }
+
     pub(crate) fn tick(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
         let outputs = self.step(Input::Tick(now_ms));
         self.take(outputs);
     }
@@ -533,19 +543,38 @@ impl World {
         self.namespaces.values().chain(self.objects.values())
     }
 
-    /// Another manager takes over, and sees the objects in the given order.
+    /// Another manager takes over, and nobody has told it yet which VTEPs there are.
+    pub(crate) fn restart_without_vteps(&mut self) {
+        self.take_over_from(
+            |objects| objects.retain(|object| object["kind"] != "VTEP"),
+            |input| !matches!(input, Input::Vtep(_)),
+        );
+    }
+
+    /// Another manager takes over a second later, and sees the objects in the given order.
     pub(crate) fn restart(&mut self, order: impl Fn(&mut Vec<Value>)) {
+        self.second();
+        self.take_over(order);
+    }
+
+    /// Another manager takes over in the middle of something.
+    pub(crate) fn take_over(&mut self, order: impl Fn(&mut Vec<Value>)) {
+        self.take_over_from(order, |_| true);
+    }
+
+    fn take_over_from(&mut self, order: impl Fn(&mut Vec<Value>), is_said: impl Fn(&Input) -> bool) {
         self.manager = Manager::new(self.config.clone()).unwrap();
         self.writes.clear();
         self.said.clear();
         let mut objects: Vec<Value> = self.everything().cloned().collect();
         order(&mut objects);
         let mut outputs = Vec::new();
-        outputs.extend(self.step(Input::Tick(99_000_000)));
+        self.now_ms = 99_000_000;
+        outputs.extend(self.step(Input::Tick(self.now_ms)));
         for object in &objects {
             outputs.extend(event(object, false).map(|input| self.step(input)).unwrap_or_default());
         }
-        for input in synced(self.reuse()) {
+        for input in synced(self.reuse()).into_iter().filter(is_said) {
             outputs.extend(self.step(input));
         }
         self.take(outputs);
@@ -600,6 +629,7 @@ pub(crate) fn synced(reuse: Reuse) -> Vec<Input> {
         Input::ClusterUserDefinedNetwork(Event::Synced),
         Input::ClusterNetworkConnect(Event::Synced),
         Input::ZoneReport(Event::Synced),
+        Input::Vtep(Event::Synced),
         Input::FreedNumbers(Box::new(reuse)),
     ]
 }
@@ -624,6 +654,7 @@ pub(crate) fn event(object: &Value, deleted: bool) -> Option<Input> {
         "ClusterUserDefinedNetwork" => Input::ClusterUserDefinedNetwork(watched(object, deleted)),
         "ClusterNetworkConnect" => Input::ClusterNetworkConnect(watched(object, deleted)),
         "ZoneReport" => Input::ZoneReport(watched(object, deleted)),
+        "VTEP" => Input::Vtep(watched(object, deleted)),
         "EndpointSlice" => Input::EndpointSlice(watched(object, deleted)),
         "ClusterNetworkPolicy" => policy::<crd::ClusterNetworkPolicy>(object, deleted),
         "AdminNetworkPolicy" => policy::<crd::AdminNetworkPolicy>(object, deleted),

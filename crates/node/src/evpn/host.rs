@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use causeway_host::{Applied, Mark, follow_kernel};
+use causeway_host::{Applied, Frr, Mark, follow_kernel};
 use causeway_types::host::{HostPlan, HostUpdate};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -25,8 +25,6 @@ const RETRY: Duration = Duration::from_millis(250);
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// Flows of ours are counted so often: nobody tells if somebody else takes one away.
 const COUNT: Duration = Duration::from_secs(5);
-/// The daemons of FRR that forget what they were told when they end.
-const DAEMONS: [&str; 2] = ["zebra.vty", "bgpd.vty"];
 
 /// What the task is told.
 pub(super) enum Order {
@@ -59,7 +57,7 @@ impl Work {
         said: watch::Sender<Result<(), String>>,
     ) -> Work {
         let mut silent = Held::silent();
-        silent.only(&DAEMONS.iter().map(|name| frr.join(name)).collect());
+        silent.only(&Frr::new("vtysh", Frr::EVPN).at(frr).sockets());
         Work {
             plan: Arc::default(),
             begun: false,

@@ -1,8 +1,12 @@
-//! Ends connections that run already and could not begin any more.
+//! Ends connections that run already and could not begin any more, or not where they lead.
 //!
 //! When less is allowed than before, the rows that say so are written and a change is counted; when ovn-controller has installed that
 //! count, the switch's memory is read, the zone says which connections are over, and these are marked. Nothing is remembered: a role
 //! that starts looks at everything once, so it does not matter where its predecessor was stopped.
+//!
+//! When a target leaves a service, ovn-controller has the switch forget what led to it. But the datapath goes on for a moment as it did
+//! before, and a client of UDP that never pauses is led to the old target again, then for ever. So what leads to nobody is forgotten
+//! here, and looked for again until the datapath has come to rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,12 +37,31 @@ const RETRY: Duration = Duration::from_secs(5);
 /// From a hundredth of a second to what nobody would call at once.
 const BUCKETS: [f64; 9] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
-/// What was found in the memory, by logical port.
-type Found = Result<Vec<(String, Tracked)>, String>;
+/// After so many looks that find nobody who is led to an old target, one after the other, there is nobody.
+const QUIET: u8 = 3;
+/// No more looks than this, whatever they find.
+const MOST: u8 = 20;
+
+/// What was found in the memory.
+type Found = Result<Memory, String>;
+
+#[derive(Debug, Default)]
+struct Memory {
+    /// By logical port, of those that were asked for.
+    of_ports: Vec<(String, Tracked)>,
+    /// Whatever OVN has led elsewhere than it was asked for.
+    led: Vec<Tracked>,
+}
 
 enum Ask {
     Look(BTreeSet<String>),
-    Block(Vec<Tracked>),
+    End(Ends),
+}
+
+#[derive(Debug, Default)]
+struct Ends {
+    block: Vec<Tracked>,
+    forget: Vec<Tracked>,
 }
 
 /// Whose connections have to be looked at.
@@ -46,20 +69,33 @@ enum Ask {
 struct Concerned {
     everybody: bool,
     networks: BTreeSet<NetworkName>,
+    /// Whoever was led to a target.
+    led: bool,
 }
 
 impl Concerned {
     fn is_empty(&self) -> bool {
-        !self.everybody && self.networks.is_empty()
+        !self.everybody && !self.led && self.networks.is_empty()
     }
 
-    fn add(&mut self, changes: &Changes) {
+    fn add(&mut self, zone: &Zone, changes: &Changes) {
+        self.led |= zone.may_strand(changes);
         for network in changes.narrowed() {
             match network {
                 Some(network) => drop(self.networks.insert(network.clone())),
                 None => self.everybody = true,
             }
         }
+    }
+
+    /// Whether nobody is there whom it could concern.
+    fn is_idle(&self, zone: &Zone) -> bool {
+        let led = self.led && (!self.everybody || running::leads_anybody(zone));
+        !led && self.ports(zone).is_empty()
+    }
+
+    fn is_about_permission(&self) -> bool {
+        self.everybody || !self.networks.is_empty()
     }
 
     fn ports(&self, zone: &Zone) -> BTreeMap<String, ObjectKey> {
@@ -75,8 +111,25 @@ enum Stage {
     /// Waits for what the memory has of these ports.
     Looking {
         ports: BTreeMap<String, ObjectKey>,
+        led: bool,
         since: Instant,
     },
+}
+
+/// Looks for clients that are led to nobody, since the switch was told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looks {
+    all: u8,
+    /// Without finding any, one after the other.
+    quiet: u8,
+}
+
+impl Looks {
+    /// Those that count after one more, if another one has to follow.
+    fn after(self, found: bool) -> Option<Self> {
+        let quiet = if found { 0 } else { self.quiet + 1 };
+        Some(Self { all: self.all + 1, quiet }).filter(|looks| looks.quiet < QUIET && looks.all < MOST)
+    }
 }
 
 /// What ends connections.
@@ -88,9 +141,33 @@ pub(super) struct Endings {
     /// When the first of those came who wait to be counted.
     since: Option<Instant>,
     stage: Stage,
+    /// While the datapath may still lead somebody as it did before.
+    again: Option<Looks>,
     not_before: Instant,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+struct Counts {
     ended: Counter,
+    moved: Counter,
     latency: Histogram,
+}
+
+impl Counts {
+    fn new(registry: &mut Registry) -> Self {
+        let ended = Counter::default();
+        let what = "Connections that were ended because they are not allowed any more";
+        registry.register("causeway_connections_ended", what, ended.clone());
+        let moved = Counter::default();
+        let what = "UDP connections that were forgotten because they led to a target that serves no more";
+        registry.register("causeway_connections_forgotten", what, moved.clone());
+        let latency = Histogram::new(BUCKETS);
+        let what =
+            "From an event that changes who may talk to whom until ovn-controller has installed what follows";
+        registry.register("causeway_zone_policy_latency_seconds", what, latency.clone());
+        Self { ended, moved, latency }
+    }
 }
 
 impl Endings {
@@ -106,21 +183,23 @@ impl Endings {
         if let Some(memory) = memory {
             tasks.start("running connections", work(ovs, memory, questions, answer));
         }
-        let ended = Counter::default();
-        let what = "Connections that were ended because they are not allowed any more";
-        registry.register("causeway_connections_ended", what, ended.clone());
-        let latency = Histogram::new(BUCKETS);
-        let what =
-            "From an event that changes who may talk to whom until ovn-controller has installed what follows";
-        registry.register("causeway_zone_policy_latency_seconds", what, latency.clone());
-        let (concerned, not_before, stage) = (Concerned::default(), Instant::now(), Stage::Rest);
-        Self { asks, answers, found: None, concerned, since: None, stage, not_before, ended, latency }
+        Self {
+            asks,
+            answers,
+            found: None,
+            concerned: Concerned::default(),
+            since: None,
+            stage: Stage::Rest,
+            again: None,
+            not_before: Instant::now(),
+            counts: Counts::new(registry),
+        }
     }
 
-    /// Something may be allowed no more.
-    pub(super) fn narrowed(&mut self, changes: &Changes) {
+    /// Something may be allowed no more, or lead elsewhere.
+    pub(super) fn narrowed(&mut self, zone: &Zone, changes: &Changes) {
         if !self.asks.is_closed() {
-            self.concerned.add(changes);
+            self.concerned.add(zone, changes);
             if !self.concerned.is_empty() {
                 self.since.get_or_insert_with(Instant::now);
             }
@@ -137,7 +216,8 @@ impl Endings {
 
     /// When there is something to do without any event.
     pub(super) fn next(&self) -> Option<Instant> {
-        (matches!(self.stage, Stage::Rest) && !self.concerned.is_empty()).then_some(self.not_before)
+        let is_due = self.again.is_some() || !self.concerned.is_empty();
+        (matches!(self.stage, Stage::Rest) && is_due).then_some(self.not_before)
     }
 
     /// Goes as far as it can. Says whether a change has to be counted now.
@@ -145,7 +225,12 @@ impl Endings {
         match &self.stage {
             Stage::Rest => return self.begin(zone, settled, signs),
             Stage::Counted(before, since) if signs.have_installed_since(*before) => {
-                self.latency.observe(since.elapsed().as_secs_f64());
+                if self.concerned.is_about_permission() {
+                    self.counts.latency.observe(since.elapsed().as_secs_f64());
+                }
+                if self.concerned.led {
+                    self.again = Some(Looks::default());
+                }
                 self.look(zone);
             }
             Stage::Counted(..) => {}
@@ -156,12 +241,17 @@ impl Endings {
 
     /// What was written for the change is in the database; the next count is after it.
     fn begin(&mut self, zone: &Zone, settled: bool, signs: &Signs) -> bool {
-        let due = !self.concerned.is_empty() && settled && Instant::now() >= self.not_before;
-        if !due || signs.asked.is_none() {
+        if Instant::now() < self.not_before {
+            return false;
+        }
+        if self.concerned.is_empty() || !settled || signs.asked.is_none() {
+            if self.again.is_some() {
+                self.look_at(BTreeMap::new());
+            }
             return false;
         }
         let since = self.since.take().unwrap_or_else(Instant::now);
-        if self.concerned.ports(zone).is_empty() {
+        if self.concerned.is_idle(zone) {
             self.concerned = Concerned::default();
             return false;
         }
@@ -171,9 +261,14 @@ impl Endings {
 
     fn look(&mut self, zone: &Zone) {
         let ports = std::mem::take(&mut self.concerned).ports(zone);
+        self.look_at(ports);
+    }
+
+    fn look_at(&mut self, ports: BTreeMap<String, ObjectKey>) {
         self.found = None;
+        let led = self.again.is_some();
         self.stage = match self.asks.try_send(Ask::Look(ports.keys().cloned().collect())) {
-            Ok(()) => Stage::Looking { ports, since: Instant::now() },
+            Ok(()) => Stage::Looking { ports, led, since: Instant::now() },
             Err(_) => Stage::Rest,
         };
     }
@@ -181,7 +276,7 @@ impl Endings {
     fn judge(&mut self, zone: &Zone) {
         let Some(found) = self.found.take() else { return };
         let stage = std::mem::replace(&mut self.stage, Stage::Rest);
-        let Stage::Looking { ports, since } = stage else { return };
+        let Stage::Looking { ports, led, since } = stage else { return };
         let now = Instant::now();
         self.not_before = now + PAUSE.max((now - since) * SLOWNESS);
         let found = match found {
@@ -193,14 +288,28 @@ impl Endings {
                 return;
             }
         };
-        let of_pods = found.into_iter().filter_map(|(port, one)| Some((ports.get(&port)?, one)));
-        let over = running::over(zone, of_pods);
-        if !over.is_empty() {
-            info!(connections = over.len(), "ending connections that are not allowed any more");
-            self.ended.inc_by(over.len() as u64);
-            // There is room: the task has answered, and has nothing else to do.
-            drop(self.asks.try_send(Ask::Block(over)));
+        let of_pods = found.of_ports.into_iter().filter_map(|(port, one)| Some((ports.get(&port)?, one)));
+        let block = running::over(zone, of_pods);
+        let forget = if led { running::stranded(zone, found.led) } else { Vec::new() };
+        self.end(Ends { block, forget }, led);
+    }
+
+    fn end(&mut self, ends: Ends, led: bool) {
+        if led {
+            self.again = self.again.and_then(|looks| looks.after(!ends.forget.is_empty()));
         }
+        if ends.block.is_empty() && ends.forget.is_empty() {
+            return;
+        }
+        let (over, moved) = (ends.block.len(), ends.forget.len());
+        info!(
+            over,
+            moved, "ending connections that are not allowed any more, or lead to a target that has gone"
+        );
+        self.counts.ended.inc_by(over as u64);
+        self.counts.moved.inc_by(moved as u64);
+        // There is room: the task has answered, and has nothing else to do.
+        drop(self.asks.try_send(Ask::End(ends)));
     }
 }
 
@@ -225,10 +334,13 @@ async fn work(
                     break;
                 }
             }
-            Ask::Block(connections) => {
+            Ask::End(ends) => {
                 let memory = memory.clone();
-                let marked = spawn_blocking(move || memory.block(&connections)).await;
-                if let Err(problem) = flat(marked) {
+                let ended = spawn_blocking(move || {
+                    memory.forget(&ends.forget)?;
+                    memory.block(&ends.block)
+                });
+                if let Err(problem) = flat(ended.await) {
                     warn!(problem, "connections that are not allowed any more may go on");
                 }
             }
@@ -240,18 +352,44 @@ async fn work(
 async fn look(ovs: &Ovs, memory: &Connections, ports: &BTreeSet<String>) -> Found {
     let zones = ovs.zones().await.map_err(|error| error.to_string())?;
     let mut by_zone: BTreeMap<u16, Vec<String>> = BTreeMap::new();
-    for (port, zone) in zones.into_iter().filter(|(port, _)| ports.contains(port)) {
-        by_zone.entry(zone).or_default().push(port);
+    for (port, zone) in zones {
+        let of_zone = by_zone.entry(zone).or_default();
+        of_zone.extend(Some(port).filter(|port| ports.contains(port)));
     }
     let memory = memory.clone();
-    let all = flat(spawn_blocking(move || memory.read()).await)?;
-    let named = |one: Tracked| {
-        let ports = by_zone.get(&one.zone).into_iter().flatten();
-        ports.map(move |port| (port.clone(), one)).collect::<Vec<_>>()
-    };
-    Ok(all.into_iter().flat_map(named).collect())
+    let mut found = Memory::default();
+    for one in flat(spawn_blocking(move || memory.read()).await)? {
+        // Other zones than OVN's are somebody else's.
+        let Some(ports) = by_zone.get(&one.zone) else { continue };
+        found.of_ports.extend(ports.iter().map(|port| (port.clone(), one)));
+        found.led.extend(Some(one).filter(|one| !one.is_direct()));
+    }
+    Ok(found)
 }
 
 fn flat<T>(outcome: Result<causeway_host::Result<T>, tokio::task::JoinError>) -> Result<T, String> {
     outcome.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three looks without a find end it, and no find makes it last for ever.
+    #[test]
+    fn looks_come_to_an_end() {
+        let count = |finds: &dyn Fn(u8) -> bool| {
+            let mut looks = Some(Looks::default());
+            let mut all = 0;
+            while let Some(now) = looks {
+                looks = now.after(finds(all));
+                all += 1;
+            }
+            all
+        };
+        assert_eq!(count(&|_| false), 3);
+        assert_eq!(count(&|n| n == 0), 4);
+        assert_eq!(count(&|n| n == 2), 6, "a late one is looked after as well");
+        assert_eq!(count(&|_| true), 20);
+    }
 }

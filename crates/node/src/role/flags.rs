@@ -115,6 +115,12 @@ pub struct NodeFlags {
         action = clap::ArgAction::Set
     )]
     pub(super) enable_network_connect: bool,
+    /// The AS number of networks with transport EVPN
+    #[arg(long, env = "CAUSEWAY_EVPN_AS", value_name = "NUMBER", default_value_t = 64_999, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) evpn_as: u32,
+    /// Where FRR's daemons have their sockets, if not in /run/frr; vtysh.conf is there, too. Networks with transport EVPN need it
+    #[arg(long, env = "CAUSEWAY_FRR_FOLDER", value_name = "FOLDER")]
+    pub(super) frr_folder: Option<PathBuf>,
     /// Encrypt tunnels between nodes with IPsec; docs/security.md says what it needs on each node
     #[arg(long, env = "CAUSEWAY_ENABLE_IPSEC")]
     pub(super) enable_ipsec: bool,

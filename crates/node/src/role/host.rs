@@ -1,7 +1,7 @@
 //! The host's side: Open vSwitch ports, the kernel, nftables and flows, in a task of its own. The role's task tells it what is planned
 //! and never waits for it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,11 +52,11 @@ impl HostTask {
         let writes = Arc::new(AtomicU64::new(0));
         let programs = Arc::new(Mutex::new(programs));
         let problems = Vec::new();
-        let held = Held::new();
+        let (held, frr) = (Held::new(), Held::silent());
         let plan_so_far = None;
         let writes_too = Arc::clone(&writes);
         let work =
-            Work { plan: plan_so_far, ovs, kernel, programs, held, said, writes: writes_too, problems };
+            Work { plan: plan_so_far, ovs, kernel, programs, held, frr, said, writes: writes_too, problems };
         tasks.start("host", work.run(updates, events));
         HostTask { plan, state, writes }
     }
@@ -103,6 +103,8 @@ struct Work {
     said: watch::Sender<Result<(), String>>,
     /// To the bridges on which flows are planned.
     held: Held,
+    /// To the daemons of FRR that sections are planned for.
+    frr: Held,
     writes: Arc<AtomicU64>,
     /// What was said last, so that it is said once.
     problems: Vec<Trouble>,
@@ -115,6 +117,7 @@ impl Work {
         mut events: watch::Receiver<u64>,
     ) -> String {
         let (mut ready, mut switches) = (self.ovs.readiness(), self.held.events());
+        let mut frr = self.frr.events();
         let mut retry = RETRY;
         loop {
             while let Ok(update) = updates.try_recv() {
@@ -123,6 +126,7 @@ impl Work {
             events.borrow_and_update();
             ready.borrow_and_update();
             switches.borrow_and_update();
+            frr.borrow_and_update();
             let mut pause = REPAIR;
             if let Some(plan) = self.plan.clone() {
                 let problems = self.apply(&plan).await;
@@ -142,6 +146,7 @@ impl Work {
                 Ok(()) = events.changed() => sleep(SETTLE).await,
                 Ok(()) = ready.changed() => {}
                 Ok(()) = switches.changed() => {}
+                Ok(()) = frr.changed() => {}
                 () = self.flows_have_changed() => {}
                 () = sleep(pause) => {}
             }
@@ -157,6 +162,7 @@ impl Work {
     /// what hangs on it.
     async fn apply(&mut self, plan: &Arc<HostPlan>) -> Vec<Trouble> {
         self.held.only(&lock(&self.programs).sockets(plan));
+        self.frr.only(&lock(&self.programs).frr_sockets(plan));
         let mut problems = self.apply_ports(plan).await;
         let (kernel, programs, plan) = (self.kernel, Arc::clone(&self.programs), Arc::clone(plan));
         let applied = tokio::task::spawn_blocking(move || apply(kernel, &programs, &plan)).await;
@@ -243,9 +249,13 @@ fn health(plan: &HostPlan, problems: &[Trouble], was_well: bool) -> Result<(), S
     problems.iter().find(|problem| is_nodes(&problem.owner)).map_or(Ok(()), |p| Err(p.text.clone()))
 }
 
-/// The programs for a switch.
-pub(super) fn programs(vswitch: &Remote) -> Programs {
-    Programs::new(sockets(vswitch), INTEGRATION_BRIDGE)
+/// The programs for the node's switch and its FRR.
+pub(super) fn programs(vswitch: &Remote, frr: Option<&Path>) -> Programs {
+    let programs = Programs::new(sockets(vswitch), INTEGRATION_BRIDGE);
+    match frr {
+        Some(folder) => programs.with_frr_at(folder),
+        None => programs,
+    }
 }
 
 /// The connections that a switch remembers; none where its sockets are not at hand.

@@ -5,22 +5,26 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use causeway_api::annotations::{Annotation as _, GatewayConfig, TunnelMtu};
-use causeway_host::Kernel;
+use causeway_api::intent::ClusterConfig;
+use causeway_host::{Connections, Kernel};
 use causeway_ovsdb_client::Remote;
 use causeway_plan::host::INTEGRATION_BRIDGE;
-use causeway_record::Node;
+use causeway_record::{Node, ObjectKey, Protocol, ServicePort};
 use causeway_runtime::{Health, Tasks};
 use causeway_testing::{Switch, program};
+use causeway_types::NodeId;
 use causeway_types::host::{Flow, HostPlan, Item, Owner};
-use causeway_zone::BridgePorts;
+use causeway_zone::{BridgePorts, Zone, ZoneConfig};
 use clap::Parser;
 use nix::sched::{CloneFlags, unshare};
 use prometheus_client::registry::Registry;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
+use super::endings::Endings;
 use super::flags::NodeFlags;
 use super::host::{HostTask, kernel_events, programs};
 use super::outside::Outside;
+use super::silence::Signs;
 use crate::ovs::{Ovs, OvsConfig};
 
 /// So long a change may take on a machine that is busy; what is promised is a second.
@@ -250,7 +254,7 @@ impl Kept {
         let ovs = ovs(&mut tasks, switch);
         let folder = program("ovs-ofctl").parent().unwrap().to_owned();
         let remote = Remote::list(&switch.database.remote()).unwrap().remove(0);
-        let programs = programs(&remote).from_folder(&folder);
+        let programs = programs(&remote, None).from_folder(&folder);
         let host = HostTask::start(&mut tasks, ovs, Kernel, programs, kernel_events());
         host.update(plan.clone().into());
         Kept { host, _tasks: tasks }
@@ -333,4 +337,89 @@ fn a_role_that_starts_again_touches_nothing() {
         let counted = ours.split("n_packets=").nth(1).and_then(|rest| rest.split(',').next());
         assert!(counted.unwrap().parse::<u32>().unwrap() >= 2, "{shown}");
     });
+}
+
+/// A client of UDP whose connection the switch translates, in a zone of its memory.
+fn lead(switch: &Switch, zone: u16, from: &str) {
+    let packet = format!(
+        "udp,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,nw_ttl=64,nw_src={from},nw_dst=10.96.0.5,udp_src=4000,udp_dst=81"
+    );
+    let bytes = run(program("ovs-ofctl"), &["--bare", "compose-packet", &packet]);
+    let target = format!("unix:{}", switch.database.folder().join("br-int.mgmt").display());
+    let actions = format!("ct(commit,zone={zone},nat(dst=10.1.0.9:8081))");
+    let line = format!("in_port=controller packet={} actions={actions}", bytes.trim());
+    run(program("ovs-ofctl"), &["--protocols=OpenFlow15", "packet-out", &target, &line]);
+}
+
+fn signs(asked: i64, installed: i64) -> Signs {
+    let installed = Some(installed);
+    Signs { northbound: None, southbound: None, asked: Some(asked), northd: installed, controller: installed }
+}
+
+/// What leads to a target that serves no more is forgotten once ovn-controller has said that it is done, and again where the datapath went
+/// on for a moment as before; then nobody looks any more. What is not in a zone of OVN's stays.
+#[test]
+fn clients_of_a_service_that_is_gone_begin_anew() {
+    on_own_node(|| async {
+        let switch = Switch::start();
+        switch.vsctl(&["set", "bridge", "br-int", "external_ids:ct-zone-ns1_client=3"]);
+        let mut tasks = tasks();
+        let ovs = ovs(&mut tasks, &switch);
+        let memory = Connections::new(switch.database.folder(), INTEGRATION_BRIDGE)
+            .from_folder(program("ovs-appctl").parent().unwrap());
+        let mut endings = Endings::start(&mut tasks, ovs, Some(memory.clone()), &mut Registry::default());
+        let cluster =
+            ClusterConfig::new(vec![], vec!["10.96.0.0/16".parse().unwrap()], NodeId::new(10).unwrap());
+        let mut zone = Zone::new(ZoneConfig::new("n1".parse().unwrap(), cluster));
+        let key = ObjectKey { namespace: "ns1".parse().unwrap(), name: "dns".into() };
+        zone.apply_service(&service(key.clone()));
+        let changes = zone.delete_service(&key);
+        let zones = || memory.read().unwrap().iter().map(|one| one.zone).collect::<Vec<_>>();
+
+        lead(&switch, 3, "10.1.0.5");
+        lead(&switch, 9, "10.1.0.6");
+        endings.narrowed(&zone, &changes);
+        assert!(!endings.turn(&zone, false, &signs(1, 1)), "rows are not written yet");
+        assert!(endings.turn(&zone, true, &signs(1, 1)), "a change has to be counted");
+        assert!(!endings.turn(&zone, true, &signs(2, 1)), "ovn-controller is not there yet");
+        assert_eq!((zones().len(), endings.next()), (2, None));
+        let mut again = 1;
+        let began = Instant::now();
+        endings.turn(&zone, true, &signs(2, 2));
+        loop {
+            timeout(PATIENCE, endings.changed()).await.expect("the memory is read");
+            endings.turn(&zone, true, &signs(2, 2));
+            let Some(next) = endings.next() else { break };
+            while zones().contains(&3) {
+                assert!(began.elapsed() < PATIENCE, "it is still there");
+                sleep(Duration::from_millis(10)).await;
+            }
+            if again > 0 {
+                again -= 1;
+                lead(&switch, 3, "10.1.0.5");
+            }
+            sleep_until(next).await;
+            assert!(!endings.turn(&zone, true, &signs(2, 2)), "nothing has to be counted for another look");
+        }
+        assert_eq!((zones(), again), (vec![9], 0));
+        assert!(began.elapsed() > Duration::from_millis(1500), "{:?}", began.elapsed());
+    });
+}
+
+fn service(key: ObjectKey) -> causeway_record::Service {
+    let port = ServicePort { name: String::new().into(), protocol: Protocol::Udp, port: 81, node_port: None };
+    causeway_record::Service {
+        key,
+        created: 0,
+        cluster_ips: vec!["10.96.0.5".parse().unwrap()],
+        ports: vec![port],
+        local: false,
+        external_ips: Vec::new(),
+        ingress_ips: Vec::new(),
+        source_ranges: None,
+        external_local: false,
+        health_port: None,
+        publish_not_ready: false,
+        affinity: None,
+    }
 }

@@ -181,6 +181,7 @@ fn begin(flags: &NodeFlags) -> io::Result<(Knowledge, Recording)> {
         stateless_policies: flags.isolation.enable_stateless_netpol,
         icmp_through_policies: flags.isolation.allow_icmp_network_policy,
         linger_ms: LINGER_MS,
+        evpn_asn: flags.evpn_as,
         ..ZoneConfig::new(flags.node_name.clone(), flags.cluster.config())
     };
     let header = Header::new(causeway_plan::replay::ROLE, &config);
@@ -214,7 +215,13 @@ impl Task {
             recording,
             northbound: applier(&NORTHBOUND, &flags.northbound, &tls, COUNTED),
             southbound: applier(&SOUTHBOUND, &flags.southbound, &tls, &[]),
-            host: HostTask::start(tasks, ovs.clone(), Kernel, programs(&flags.vswitch), events.clone()),
+            host: HostTask::start(
+                tasks,
+                ovs.clone(),
+                Kernel,
+                programs(&flags.vswitch, flags.frr_folder.as_deref()),
+                events.clone(),
+            ),
             host_plan: HostKeeper::default(),
             outside: Outside::start(tasks, flags, ovs.clone(), events),
             processes: ProcessWatch::start(tasks, flags.isolation.told()),
@@ -299,7 +306,7 @@ impl Task {
     fn changed(&mut self, changes: &Changes) -> Dirty {
         self.stirred |= !changes.is_empty();
         self.roads_stirred |= changes.iter().any(Change::concerns_connections);
-        self.endings.narrowed(changes);
+        self.endings.narrowed(&self.state.zone, changes);
         self.carried_out.changed(changes);
         if self.state.is_ready() {
             self.wiring.publish(&self.state.zone, changes);
@@ -333,7 +340,7 @@ impl Task {
             self.listed = Instant::now();
             self.wiring.publish(&self.state.zone, &Changes::everything());
             self.wiring.set_listed();
-            self.endings.narrowed(&Changes::everything());
+            self.endings.narrowed(&self.state.zone, &Changes::everything());
             self.carried_out.changed(&Changes::everything());
             return Dirty::everything();
         }

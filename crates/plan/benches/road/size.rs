@@ -1,7 +1,6 @@
 //! Roads of many networks over many nodes.
 
 use super::support::{Ip, config, nad, node, pod};
-use causeway_ovn::Planned;
 use causeway_record::{Connect, Nad};
 use causeway_types::ConnectName;
 use causeway_zone::{Render, Zone};
@@ -102,10 +101,4 @@ impl Size {
 
 pub fn name() -> ConnectName {
     ConnectName::new("road").unwrap()
-}
-
-/// What the second has, and the first has not.
-pub fn new_rows(before: &[Planned], after: &[Planned]) -> Vec<Planned> {
-    let known: std::collections::BTreeSet<&str> = before.iter().map(|row| &*row.path).collect();
-    after.iter().filter(|row| !known.contains(&*row.path)).cloned().collect()
 }

@@ -3,6 +3,7 @@
 //! Owns what shall be there; never looks at what is, and never says how to get there. A network of which something is
 //! not known is held, and no other one with it.
 
+mod fabric;
 mod gateway;
 mod host_pods;
 mod isolation;
@@ -41,6 +42,7 @@ pub struct HostRoom {
 /// The rooms of the host's plan. A new feature is one more line.
 pub static HOST: &[&HostRoom] = &[
     &MANAGEMENT,
+    &fabric::FABRIC,
     &shields::TUNNELS,
     &shields::CABLES,
     &isolation::LOCKED,
@@ -58,7 +60,7 @@ pub fn host(zone: &Zone) -> HostPlan {
     plan
 }
 
-/// Management ports: the node's own leg in a network. Only the default network has one so far.
+/// The default network's management port. Other networks have one where they are on the fabric.
 static MANAGEMENT: HostRoom = HostRoom {
     name: "management ports",
     items: |zone, here, _touched| {
@@ -73,24 +75,10 @@ static MANAGEMENT: HostRoom = HostRoom {
     follows: |_zone, change| Touched::all_if(matches!(change, Change::Network(name) if name.is_default())),
 };
 
-/// A network's management port: the node's own leg in the network.
+/// The default network's management port, with the ways to its pods on all nodes.
 fn management(network: &Active, node: &NodeName) -> Result<Vec<Item>, String> {
     let device = management_port_device(network.id);
-    let mac = Mac::from_interfaces(network.legs.iter().map(|leg| &leg.management))
-        .ok_or("the network has no subnets")?;
-    let port = InternalPort {
-        name: device.clone(),
-        bridge: INTEGRATION_BRIDGE.into(),
-        iface_id: network.names.management_port(node),
-        external_ids: BTreeMap::new(),
-        mac,
-        mtu: network.mtu,
-    };
-    // The switch sets MAC and MTU of its own ports, from its database.
-    let link = Link { name: device.clone(), kind: LinkKind::Given, mac: None, mtu: None, master: None };
-    let mut items = vec![Item::Port(port), Item::Link(link)];
-    let ipv6 = network.legs.iter().any(|leg| leg.management.addr().is_ipv6());
-    items.extend(settings(&device, ipv6));
+    let mut items = leg(network, node, None)?;
     for leg in &network.legs {
         items.push(Item::Address(Address::new(device.clone(), leg.management)));
         let target = Target::Forward { via: Some(leg.gateway.addr()), device: Some(device.clone()) };
@@ -104,6 +92,33 @@ fn management(network: &Active, node: &NodeName) -> Result<Vec<Item>, String> {
         };
         items.extend(leg.subnets.iter().map(|dest| Item::Route(route(*dest))));
     }
+    Ok(items)
+}
+
+/// A network's management port, the node's own leg in the network: the port and its device, in a VRF or in none.
+fn leg(network: &Active, node: &NodeName, vrf: Option<&str>) -> Result<Vec<Item>, String> {
+    let device = management_port_device(network.id);
+    let mac = Mac::from_interfaces(network.legs.iter().map(|leg| &leg.management))
+        .ok_or("the network has no subnets")?;
+    let port = InternalPort {
+        name: device.clone(),
+        bridge: INTEGRATION_BRIDGE.into(),
+        iface_id: network.names.management_port(node),
+        external_ids: BTreeMap::new(),
+        mac,
+        mtu: network.mtu,
+    };
+    // The switch sets MAC and MTU of its own ports, from its database.
+    let link = Link {
+        name: device.clone(),
+        kind: LinkKind::Given,
+        mac: None,
+        mtu: None,
+        master: vrf.map(str::to_owned),
+    };
+    let mut items = vec![Item::Port(port), Item::Link(link)];
+    let ipv6 = network.legs.iter().any(|leg| leg.management.addr().is_ipv6());
+    items.extend(settings(&device, ipv6));
     items.push(Item::State(LinkState { device, up: true }));
     Ok(items)
 }

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use causeway_types::Family;
-use causeway_types::host::{CABLE_GROUP, GENEVE_PORT, Owner};
+use causeway_types::host::{CABLE_GROUP, GENEVE_PORT, INTO_SWITCH_MARK, Owner};
 use causeway_zone::{Change, Zone};
 
 use super::nft::{EARLY, addresses, chain, table};
@@ -28,8 +28,9 @@ pub(super) static CABLES: HostRoom = HostRoom {
     follows: |_zone, _change| Touched::Nobody,
 };
 
-/// A packet of the datapath belongs to no socket, in the kernel's datapath as in that of userspace, which sends by the card itself:
-/// whoever has a socket is somebody else.
+/// Nobody who has a socket may send Geneve. The kernel's datapath has none, and that of userspace sends by the card itself; but what a
+/// process of the node sends to a pod elsewhere still belongs to its socket when the kernel's datapath has wrapped it. Such a packet has been
+/// here before, on its way into the switch, and is known by a mark: without rights nobody can set one.
 fn tunnels(zone: &Zone) -> String {
     let geneve = format!("udp dport {GENEVE_PORT}");
     let peers: Vec<IpAddr> = zone.tunnel_addresses().collect();
@@ -38,9 +39,19 @@ fn tunnels(zone: &Zone) -> String {
     let chains = [
         chain("heard", "input", EARLY, &heard),
         chain("forwarded", "forward", EARLY, &[format!("{geneve} drop")]),
-        chain("sent", "output", EARLY, &[format!("{geneve} meta skuid 0-4294967295 drop")]),
+        chain("sent", "output", EARLY, &sent(&geneve)),
     ];
     sets + &chains.concat()
+}
+
+/// The mark is looked at first: what is Geneve before it comes into the switch gets none.
+fn sent(geneve: &str) -> [String; 3] {
+    let mark = format!("{INTO_SWITCH_MARK:#010x}");
+    [
+        format!("{geneve} meta mark & {mark} != 0x00000000 accept"),
+        format!("{geneve} meta skuid 0-4294967295 drop"),
+        format!("meta oifkind \"openvswitch\" meta mark set meta mark | {mark}"),
+    ]
 }
 
 fn cables() -> String {

@@ -4,6 +4,7 @@
 //! Owns the paths `network:…`, and the groups and MAC bindings that the database knows by their own names.
 
 mod core;
+mod fabric;
 mod gateway;
 mod groups;
 mod layer2;
@@ -31,6 +32,7 @@ pub(crate) static ROOM: Room<Zone> = Room {
         &self::core::Cores,
         &gateway::Gateways,
         &gateway::Bindings,
+        &fabric::OntoFabric,
         &groups::Groups,
         &nodes::Nodes,
         &pods::Pods,
@@ -61,20 +63,27 @@ pub(crate) fn of_present<'a>(
     name: &NetworkName,
     rows: impl FnOnce(&Scope<'a>) -> Result<Vec<Planned>>,
 ) -> Plan {
-    match zone.rendering(name) {
-        None | Some(Rendering::Unused) => Plan::Absent,
-        Some(Rendering::Idle) => Plan::Keep,
-        Some(Rendering::Unknown) => {
-            Plan::Hold(format!("network {name}: whether it is used here is not known yet"))
-        }
-        Some(Rendering::Broken(problem)) => Plan::Hold(problem.message.clone()),
-        Some(Rendering::Rendered(active)) => planned(scope(zone, active, false), rows),
-        Some(Rendering::Stub(active)) => planned(scope(zone, active, true), rows),
+    match scope_of_present(zone, name) {
+        Ok(scope) => rows(&scope).map_or_else(Plan::Hold, plan_of),
+        Err(plan) => plan,
     }
 }
 
-fn planned<'a>(scope: Result<Scope<'a>>, rows: impl FnOnce(&Scope<'a>) -> Result<Vec<Planned>>) -> Plan {
-    scope.and_then(|scope| rows(&scope)).map_or_else(Plan::Hold, plan_of)
+/// What is planned of a network that is rendered, as a whole or as a stub; of any other one, what becomes of all that is there.
+pub(crate) fn scope_of_present<'a>(
+    zone: &'a Zone,
+    name: &NetworkName,
+) -> std::result::Result<Scope<'a>, Plan> {
+    match zone.rendering(name) {
+        None | Some(Rendering::Unused) => Err(Plan::Absent),
+        Some(Rendering::Idle) => Err(Plan::Keep),
+        Some(Rendering::Unknown) => {
+            Err(Plan::Hold(format!("network {name}: whether it is used here is not known yet")))
+        }
+        Some(Rendering::Broken(problem)) => Err(Plan::Hold(problem.message.clone())),
+        Some(Rendering::Rendered(active)) => scope(zone, active, false).map_err(Plan::Hold),
+        Some(Rendering::Stub(active)) => scope(zone, active, true).map_err(Plan::Hold),
+    }
 }
 
 /// The networks that are rendered here, as a whole or as stubs: this one, or all.

@@ -72,6 +72,7 @@ pub fn settled(node: Node) -> Node {
         uid: node.uid.clone(),
         chassis_id: node.chassis.clone().ok().flatten(),
         encap_ips: node.encaps.clone().ok().flatten().map(|ips| ips.0).unwrap_or_default(),
+        node_ips: (!node.addresses.is_empty()).then(|| node.addresses.clone()),
         refused: Vec::new(),
     };
     annotate(node, "node-chassis-record", &record.text())
@@ -98,8 +99,13 @@ pub fn with_gateway(node: Node, ip: Ip, mode: &str) -> Node {
     annotate(node, "l3-gateway-config", &config.to_string())
 }
 
-/// The node with addresses by its kubelet's account.
+/// The node with addresses by its kubelet's account, which are recorded.
 pub fn at_addresses(node: Node, addresses: &[&str]) -> Node {
+    settled(named(node, addresses))
+}
+
+/// The node with addresses by its kubelet's account alone.
+pub fn named(node: Node, addresses: &[&str]) -> Node {
     Node { addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(), ..node }
 }
 

@@ -16,6 +16,8 @@ pub const MAIN_TABLE: u32 = 254;
 pub const CABLE_GROUP: u32 = 85;
 /// The port of Geneve, by which nodes send each other the packets of all networks.
 pub const GENEVE_PORT: u16 = 6081;
+/// The bit of a packet's mark that says: the node itself has sent this into the switch, and it was no Geneve then.
+pub const INTO_SWITCH_MARK: u32 = 0x4000_0000;
 /// What the kernel makes of an IPv6 route without a metric.
 const IPV6_METRIC: u32 = 1024;
 

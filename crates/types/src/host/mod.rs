@@ -9,8 +9,8 @@ mod key;
 mod plan;
 
 pub use item::{
-    Address, BridgePort, CABLE_GROUP, Flow, FrrSection, GENEVE_PORT, InternalPort, Item, Link, LinkKind,
-    LinkState, MAIN_TABLE, Neighbour, NftElement, NftTable, Route, Rule, Setting, Target,
+    Address, BridgePort, CABLE_GROUP, Flow, FrrSection, GENEVE_PORT, INTO_SWITCH_MARK, InternalPort, Item,
+    Link, LinkKind, LinkState, MAIN_TABLE, Neighbour, NftElement, NftTable, Route, Rule, Setting, Target,
 };
 pub use key::{Key, NftFamily, Selector};
 pub use plan::{HostPlan, HostUpdate, Owner, Planned};

@@ -11,6 +11,7 @@ mod layer3;
 mod localnet;
 mod policy;
 mod udn;
+mod vtep;
 
 use crate::schema::messages as say;
 
@@ -50,6 +51,11 @@ pub fn cluster_user_defined_network() -> Vec<Rule> {
 /// The rules of ClusterNetworkConnect.
 pub fn cluster_network_connect() -> Vec<Rule> {
     cnc::rules()
+}
+
+/// The rules of VTEP.
+pub fn vtep() -> Vec<Rule> {
+    vtep::rules()
 }
 
 /// The rules of ClusterNetworkPolicy.

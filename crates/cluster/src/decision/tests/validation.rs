@@ -48,13 +48,9 @@ fn p10_n05_kinds_that_cannot_be_connected() {
             "Network 'a' has type 'localnet'. Localnet networks are not supported",
         ),
         (
-            Network { transport: Some(Transport::NoOverlay), ..base.clone() },
+            Network { transport: Some(Transport::NoOverlay), ..base },
             "Network 'a' has transport 'NoOverlay'. Network connect feature is not supported when overlay tunneling is \
              disabled",
-        ),
-        (
-            Network { transport: Some(Transport::Evpn), ..base },
-            "Network 'a' has transport 'EVPN'. Network connect feature is not supported when overlay tunneling is disabled",
         ),
     ];
     for (network, message) in table {
@@ -63,6 +59,14 @@ fn p10_n05_kinds_that_cannot_be_connected() {
         assert_eq!(acceptance(&connections, "c"), (Reason::UnsupportedNetworkType, message.to_owned()));
         assert_eq!(owners(&connections, "c"), [layer3(2), layer3(3)], "the rest stays connected");
     }
+}
+
+/// Issue 16, part 4: a network on the fabric has tunnels inside of the cluster, so it can be connected (P10 of the catalogue refuses it).
+#[test]
+fn p10_networks_on_the_fabric_are_connected() {
+    let on_fabric = Network { transport: Some(Transport::Evpn), ..cudn("a", 1, &["10.1.0.0/16"]) };
+    let connections = decide(&[on_fabric, cudn("b", 2, &["10.2.0.0/16"])], &[cnc("c")]);
+    assert_eq!(owners(&connections, "c"), [layer3(1), layer3(2)]);
 }
 
 /// cnc-cases P07, P11: the cluster's own subnets refuse the whole connection.
