@@ -183,6 +183,7 @@ impl Reading<'_> {
         if !self.take("==") {
             return match first.as_str() {
                 "0" => false,
+                "ip" => true,
                 "ip4" => self.packet.source.is_ipv4(),
                 "ip6" => self.packet.source.is_ipv6(),
                 "arp" | "nd" => false,

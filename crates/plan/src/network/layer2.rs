@@ -45,6 +45,7 @@ pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     rows.extend(scope.port_groups());
     rows.extend(scope.limits());
     rows.push(scope.tracking());
+    rows.extend(scope.all_tiers_are_asked());
     rows.extend(switch_ports(scope));
     rows.extend(gateway_link(scope)?);
     rows.extend(routes(scope)?);

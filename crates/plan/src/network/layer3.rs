@@ -41,6 +41,7 @@ pub(crate) fn rows(scope: &Scope<'_>) -> Result<Vec<Planned>> {
     rows.extend(scope.port_groups());
     rows.extend(scope.limits());
     rows.push(scope.tracking());
+    rows.extend(scope.all_tiers_are_asked());
     rows.extend(node_ports(scope));
     rows.extend(join(scope)?);
     rows.extend(nodes::transit_switch(scope)?);

@@ -17,6 +17,8 @@ use crate::row::{
 
 /// Matches no packet.
 const NOBODY: &str = "0";
+/// The tier of what administrators say last.
+const LAST_TIER: i64 = 3;
 
 /// One network on this node.
 #[derive(Clone, Copy)]
@@ -123,7 +125,27 @@ impl<'a> Scope<'a> {
             false => NOBODY.to_owned(),
         };
         let row = policy::acl(Direction::Ingress, (2, 1001), "allow-related", matches);
-        Planned::new(core(self.name(), &["acl", "own-node"]), nb::Acl { external_ids: ids(self.net), ..row })
+        self.switch_acl(&["acl", "own-node"], row)
+    }
+
+    /// A connection that is blocked is looked at again with each packet of the side that began it. OVN lets such a packet through, and
+    /// takes the block away, at the end of the first tier that says nothing of it, and asks no later one. So each tier has a last word,
+    /// which is to ask the next; and the last tier, where nobody is left to ask, is there on every switch.
+    pub(crate) fn all_tiers_are_asked(&self) -> Vec<Planned> {
+        let mut rows = Vec::new();
+        for direction in Direction::BOTH {
+            for tier in 0..LAST_TIER {
+                let row = policy::acl(direction, (tier, 0), "pass", "ip".into());
+                rows.push(self.switch_acl(&["acl", "next-tier", direction.as_str(), &tier.to_string()], row));
+            }
+            let row = policy::acl(direction, (LAST_TIER, 0), "allow-related", NOBODY.into());
+            rows.push(self.switch_acl(&["acl", "last-tier", direction.as_str()], row));
+        }
+        rows
+    }
+
+    fn switch_acl(&self, path: &[&str], row: nb::Acl) -> Planned {
+        Planned::new(core(self.name(), path), nb::Acl { external_ids: ids(self.net), ..row })
             .within::<nb::LogicalSwitch>(&switch(self.name()), "acls")
     }
 
