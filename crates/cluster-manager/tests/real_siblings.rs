@@ -146,11 +146,6 @@ fn kinds(cluster: &Cluster) {
 /// J013, J016, J017, J019: a pod gets the oldest network, or the one that it asks for; one that is not there, or full, is said, and the pod is
 /// served when that has changed. On the default network nothing is asked for, and what is written later changes nothing.
 fn requests(cluster: &Cluster) {
-    let asking = |name: &str, network: &str| {
-        let mut pod = real_support::pod("a", name, "n1");
-        pod["metadata"]["annotations"] = json!({"k8s.ovn.org/requested-primary-udn": network});
-        pod
-    };
     cluster.pod("a", "any", "n1");
     assert!(cluster.address("a", "any", "a/a1").starts_with("10.1."));
     cluster.create(&asking("third", "a3"));
@@ -168,23 +163,31 @@ fn requests(cluster: &Cluster) {
 
     cluster.kubectl(&["annotate", "pod", "-n", "a", "any", "k8s.ovn.org/requested-primary-udn=a3"]);
     cluster.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plain"}}));
-    let mut pod = asking("any", "a3");
-    pod["metadata"]["namespace"] = "plain".into();
-    cluster.create(&pod);
+    cluster.create(&asking_in("plain", "any", "a3"));
     assert!(cluster.address("plain", "any", "default").starts_with("10.244."));
     assert!(cluster.address("a", "any", "a/a1").starts_with("10.1."), "it is decided");
+    a_full_network(cluster);
+}
 
+fn asking(name: &str, network: &str) -> Value {
+    asking_in("a", name, network)
+}
+
+fn asking_in(namespace: &str, name: &str, network: &str) -> Value {
+    let mut pod = real_support::pod(namespace, name, "n1");
+    pod["metadata"]["annotations"] = json!({"k8s.ovn.org/requested-primary-udn": network});
+    pod
+}
+
+/// Who asks for it waits until somebody goes; how full it is shows, and where to read what to do.
+fn a_full_network(cluster: &Cluster) {
     cluster.create(&tenant("full", "full"));
     cluster.create(&udn("full", "small", "10.10.0.0/29"));
     says(cluster, "udn", "full", "small", None);
     cluster.create(&udn("full", "wide", "10.11.0.0/24"));
     says(cluster, "udn", "full", "wide", None);
     let pods: Vec<String> = (0..4).map(|number| format!("p{number}")).collect();
-    let pinned = |name: &str| {
-        let mut pod = asking(name, "small");
-        pod["metadata"]["namespace"] = "full".into();
-        cluster.create(&pod);
-    };
+    let pinned = |name: &str| cluster.create(&asking_in("full", name, "small"));
     pods.iter().for_each(|pod| pinned(pod));
     pods.iter().for_each(|pod| assert!(cluster.address("full", pod, "full/small").starts_with("10.10.")));
     pinned("late");
@@ -192,7 +195,6 @@ fn requests(cluster: &Cluster) {
     assert!(told.contains("network full_small: ") && !told.contains("wide"), "{told}");
     cluster.kubectl(&["delete", "pod", "-n", "full", "p0", "--grace-period=0", "--force"]);
     assert!(cluster.address("full", "late", "full/small").starts_with("10.10."));
-    // How full it is shows, and where to read what to do.
     cluster.eventually("the column says how full the network is", || {
         let columns = cluster.kubectl(&["get", "udn", "-n", "full"]);
         columns.lines().any(|line| line.starts_with("small") && line.contains(" 4/4 ")).then_some(())
