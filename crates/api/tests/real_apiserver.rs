@@ -628,7 +628,7 @@ fn columns_show_what_is_in_effect(admin: &User) {
         condition("NetworkAllocationSucceeded", "False", "SubnetExhausted"),
     ];
     let status = json!({"status": {"topology": "Layer2", "role": "Primary", "subnets": "10.0.0.0/24", "networkID": 7,
-                                   "vrfName": "udn-7-vrf", "conditions": conditions}});
+                                   "addresses": "3/250", "vrfName": "udn-7-vrf", "conditions": conditions}});
     admin
         .create(&network(
             "shown",
@@ -642,11 +642,11 @@ fn columns_show_what_is_in_effect(admin: &User) {
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     };
     let shown = row(&["udn", "shown", "-n", NAMESPACE]);
-    assert_eq!(shown[0], "NAME TOPOLOGY ROLE SUBNETS ID READY ALLOCATED AGE");
-    assert!(shown[1].starts_with("shown Layer2 Primary 10.0.0.0/24 7 True False "), "{shown:?}");
+    assert_eq!(shown[0], "NAME TOPOLOGY ROLE SUBNETS ADDRESSES ID READY ALLOCATED AGE");
+    assert!(shown[1].starts_with("shown Layer2 Primary 10.0.0.0/24 3/250 7 True False "), "{shown:?}");
     let wide = row(&["udn", "shown", "-n", NAMESPACE, "-o", "wide"]);
-    assert_eq!(wide[0], "NAME TOPOLOGY ROLE SUBNETS ID READY ALLOCATED REASON ALLOCATION VRF AGE");
-    let row_of_all = "shown Layer2 Primary 10.0.0.0/24 7 True False Fine SubnetExhausted udn-7-vrf ";
+    assert_eq!(wide[0], "NAME TOPOLOGY ROLE SUBNETS ADDRESSES ID READY ALLOCATED REASON ALLOCATION VRF AGE");
+    let row_of_all = "shown Layer2 Primary 10.0.0.0/24 3/250 7 True False Fine SubnetExhausted udn-7-vrf ";
     assert!(wide[1].starts_with(row_of_all), "{wide:?}");
     admin
         .patch(

@@ -33,7 +33,6 @@ pub(crate) fn run() {
     world.flaps();
     world.foreign_hands();
     world.faults();
-    world.frr_ends();
     world.again_and_again();
     world.one_tenant_goes();
     world.end();
@@ -191,20 +190,6 @@ impl World {
         }
     }
 
-    /// Case 35.
-    fn frr_ends(&mut self) {
-        for daemon in ["bgpd", "zebra"] {
-            self.frr.kill_daemon(daemon);
-            inside("n1", || self.frr.start_daemon(daemon));
-            if daemon == "bgpd" {
-                gateway_fabric(&self.frr);
-            }
-            TENANTS.iter().for_each(|tenant| {
-                wait(&format!("VNI {} is back after {daemon}", tenant.vni), || self.reaches(tenant.vni))
-            });
-        }
-    }
-
     /// Ports, flows and devices that somebody takes away.
     fn foreign_hands(&mut self) {
         self.gateway.switch.vsctl(&["del-port", "vo-1001"]);
@@ -219,7 +204,7 @@ impl World {
         });
     }
 
-    /// Killed while somebody asks all the time: it heals, and what is lost has an end. `make kernel` does it twenty times each. FRR comes last:
+    /// Case 35 and its like: killed while somebody asks all the time, it heals, and what is lost has an end. `make kernel` does it twenty times each. FRR comes last:
     /// once zebra was started again, alone, it does not bring back the route to the other end of the tunnels after the device of the
     /// underlay was off for a moment, as it is when the switch ends; that route is the operator's, and no section of ours.
     fn faults(&mut self) {
@@ -229,7 +214,10 @@ impl World {
                 let asking = Asking::begin("customer1001", MACHINE);
                 std::thread::sleep(Duration::from_millis(500));
                 self.kill(victim);
-                wait(&format!("VNI 1001 is back after the end of the {victim}"), || self.reaches(1001));
+                TENANTS.iter().for_each(|tenant| {
+                    let what = format!("VNI {} is back after the end of the {victim}", tenant.vni);
+                    wait(&what, || self.reaches(tenant.vni));
+                });
                 // Both are as planned again before the next one goes.
                 wait("nothing is missing", || self.status().contains("\"missing\": []"));
                 let lost = asking.end();
