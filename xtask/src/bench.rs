@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// Package, benchmark, and whether it takes sizes.
 const BENCHES: [(&str, &str, bool); 12] = [
@@ -62,7 +62,7 @@ pub(crate) fn run(sizes: &str) -> Result<()> {
 }
 
 fn measure(package: &str, bench: &str, sizes: Option<&str>) -> Result<Vec<Value>> {
-    let out = Command::new(env!("CARGO"))
+    let out = crate::cargo()
         .args(["bench", "--quiet", "--package", package, "--bench", bench, "--"])
         .args(sizes)
         .stderr(Stdio::inherit())

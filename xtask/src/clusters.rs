@@ -89,7 +89,7 @@ fn tell(name: &str, output: &Output, seconds: u64) -> bool {
 /// The programs by name, as cargo says.
 fn build(prefixes: &[String]) -> Result<BTreeMap<String, PathBuf>> {
     let words = ["test", "--quiet", "--workspace", "--features", "causeway-tests/e2e", "--no-run"];
-    let output = Command::new(env!("CARGO"))
+    let output = crate::cargo()
         .args(words)
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())

@@ -6,7 +6,6 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Crates that only turn values into values, and what of ours they may stand on.
 const PURE: &[(&str, &[&str])] = &[
@@ -109,7 +108,7 @@ struct Package {
 }
 
 fn metadata() -> Result<BTreeMap<String, Package>> {
-    let out = Command::new(env!("CARGO")).args(["metadata", "--format-version=1", "--locked"]).output()?;
+    let out = crate::cargo().args(["metadata", "--format-version=1", "--locked"]).output()?;
     if !out.status.success() {
         bail!("cargo metadata: {}", String::from_utf8_lossy(&out.stderr));
     }

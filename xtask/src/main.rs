@@ -7,6 +7,8 @@ mod codegen;
 mod layers;
 mod supply;
 
+use std::process::Command;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -37,6 +39,19 @@ enum Task {
     },
     /// Generate the typed rows of crates/ovn from the OVSDB schemas that `scripts/setup` brought
     Codegen,
+}
+
+/// Cargo, as a shell would start it. What `cargo run` tells this program of itself would else be told to build scripts of dependencies, too:
+/// some ask for it, and they and everything above them would be built anew.
+fn cargo() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    let own = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_"];
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| own.iter().any(|prefix| name.starts_with(prefix))) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 fn main() -> anyhow::Result<()> {

@@ -5,7 +5,6 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 /// The only place that packages come from; their checksums are in Cargo.lock.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -33,7 +32,7 @@ struct Package {
 fn packages(targets: &[String]) -> Result<Vec<Package>> {
     let words = ["metadata", "--format-version=1", "--locked", "--all-features"];
     let filters = targets.iter().map(|target| format!("--filter-platform={target}"));
-    let out = Command::new(env!("CARGO")).args(words).args(filters).output()?;
+    let out = crate::cargo().args(words).args(filters).output()?;
     if !out.status.success() {
         bail!("cargo metadata: {}", String::from_utf8_lossy(&out.stderr));
     }

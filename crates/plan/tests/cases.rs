@@ -104,12 +104,12 @@ fn b01_the_rows_of_a_layer3_network() {
         ("Copp", 1),
         ("Meter", 2),
         ("Meter_Band", 2),
-        ("ACL", 1),
+        ("ACL", 9),
     ];
     for (table, rows) in expected {
         assert_eq!(count(table), rows, "{table}");
     }
-    assert_eq!(own.len(), 35);
+    assert_eq!(own.len(), 43);
     assert_eq!(rows(&plan, "network:cluster_udn_blue:node:n2:").len(), 3, "for each other node");
 }
 
