@@ -115,12 +115,17 @@ fn resting(freed: &Value) -> usize {
 
 impl Away {
     pub(crate) fn begin(sandbox: &'static Sandbox, node: &'static str) -> Away {
-        // It holds something for good, which keeps no number from being free again.
+        // It holds something for good, and whichever node came last does, too: that keeps no number from being free again.
         let holds = || {
-            let failures = sandbox.get(&["zonereport", node])?["spec"]["failures"].to_string();
-            Ok(failures.contains("cluster_udn_cramped").then_some(failures))
+            let failures = |node: &str| -> causeway_sandbox::Result<String> {
+                Ok(sandbox.get(&["zonereport", node])?["spec"]["failures"].to_string())
+            };
+            let all: Vec<String> = ["n1", "n2", "n3"].map(failures).into_iter().collect::<Result<_, _>>()?;
+            let own = failures(node)?.contains("cluster_udn_wire");
+            let cramped = all.iter().any(|text| text.contains("cluster_udn_cramped"));
+            Ok((own && cramped).then_some(all))
         };
-        println!("{}", sandbox.wait_for("a network to be too small for the node", holds).unwrap());
+        println!("{:?}", sandbox.wait_for("networks that nodes cannot have", holds).unwrap());
         let address = sandbox.pod("lan/c").addresses().unwrap().remove(0);
         for unit in ["kubelet", "causeway"] {
             sandbox.signal(&format!("{node}/{unit}"), "STOP").unwrap();
