@@ -51,6 +51,7 @@ pub(crate) fn run(sizes: &str) -> Result<()> {
     print_table(&rows);
     print_northd(&rows);
     print_gateway(&rows);
+    print_bounds(&rows);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bench.json");
     fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/../target"))?;
     fs::write(file, serde_json::to_string_pretty(&rows)? + "\n")?;
@@ -170,6 +171,20 @@ fn print_gateway(rows: &[Value]) {
             whole(&row["n"]),
             cells.join(" ")
         );
+    }
+}
+
+/// What may take so many times its limit: how many kept to it, and who did not.
+fn print_bounds(rows: &[Value]) {
+    let bounded: Vec<(&Value, f64, f64)> =
+        rows.iter().filter_map(|row| Some((row, row["ratio"].as_f64()?, row["bound"].as_f64()?))).collect();
+    let over: Vec<&(&Value, f64, f64)> = bounded.iter().filter(|(_, ratio, bound)| ratio > bound).collect();
+    println!("\n{} of {} steps are within their bound", bounded.len() - over.len(), bounded.len());
+    for (row, ratio, bound) in over {
+        let (name, topology) = (row["name"].as_str(), row["topology"].as_str());
+        let (n, m) = (whole(&row["n"]), whole(&row["m"]));
+        let (name, topology) = (name.unwrap_or_default(), topology.unwrap_or_default());
+        println!("  {name} {topology} {n} x {m}: {ratio:.2} times the limit, bound {bound:.1}");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Roads over many networks and nodes: one connection made, grown by a node and by a network, shrunk again, found by a restart,
 //! and gone, from the event to the last reply of the northbound database.
 //!
-//! One JSON object per step: times, rows and transactions. The limit is the same rows, prebuilt, on the same database; what
-//! only takes rows away has none.
+//! One JSON object per step: times, rows and transactions. The limit is the same rows, prebuilt, on the same database: put in,
+//! or taken away. The bound is how many times that a step may take.
 #![allow(unreachable_pub, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
@@ -42,6 +42,10 @@ const SIZES: [(u32, u32, &str); 7] = [
 ];
 /// Rows in one raw transaction.
 const CHUNK: usize = 1_000;
+/// How many times the limit a whole road may take, coming or going.
+const WHOLE: f64 = 1.5;
+/// How many times the limit of its own rows one network or node may take.
+const ONE: f64 = 3.0;
 /// From so many networks on a pod comes while the road is made.
 const WITH_A_POD: u32 = 250;
 
@@ -73,26 +77,54 @@ fn planned(zone: &Zone) -> Vec<Planned> {
     support::rows(&northbound(zone), "cnc:")
 }
 
-/// The rows that the second has more, sent raw to a database that has what the first has.
-async fn limited(mut row: Value, size: &Size, had: Option<u32>, more: &[Planned]) -> Value {
+/// What a step is compared with: rows that come or go, in a database with this road.
+struct Raw<'a> {
+    size: &'a Size,
+    /// The networks of the road that is there before.
+    had: Option<u32>,
+    change: Change<'a>,
+    /// How many times the limit a step may take.
+    bound: f64,
+}
+
+enum Change<'a> {
+    Added(&'a [Planned]),
+    Removed(&'a [Planned]),
+}
+
+impl Change<'_> {
+    /// Requests with so many rows each; what holds others comes first.
+    fn requests(&self) -> Vec<Vec<u8>> {
+        let (Self::Added(rows) | Self::Removed(rows)) = self;
+        let mut sorted = rows.to_vec();
+        sorted.sort_by_key(|row| row.meta.name != "Logical_Router");
+        let chunks = sorted.chunks(CHUNK).enumerate();
+        chunks
+            .map(|(at, chunk)| match self {
+                Self::Added(_) => raw::request(at + 1, chunk),
+                Self::Removed(gone) => raw::removal(at + 1, gone, chunk),
+            })
+            .collect()
+    }
+}
+
+/// The same change, sent raw to a database of its own.
+async fn limited(mut row: Value, raw: Raw<'_>) -> Value {
     let mut databases = Databases::start();
-    let mut zone = size.zone();
-    had.into_iter().for_each(|networks| drop(zone.apply_connect(&size.road(networks))));
+    let mut zone = raw.size.zone();
+    raw.had.into_iter().for_each(|networks| drop(zone.apply_connect(&raw.size.road(networks))));
     databases.apply(&zone, Dirty::everything()).await;
     databases.restart_role();
     let stream = UnixStream::connect(databases.north.socket()).unwrap();
     raw::exchange(&stream, vec![raw::monitor().into_bytes()]);
-    // What holds others comes first.
-    let mut more = more.to_vec();
-    more.sort_by_key(|row| row.meta.name != "Logical_Router");
-    let requests: Vec<Vec<u8>> =
-        more.chunks(CHUNK).enumerate().map(|(id, rows)| raw::request(id + 1, rows)).collect();
+    let requests = raw.change.requests();
     let meter = Meter::start(databases.north.pid());
     let replies = raw::exchange(&stream, requests);
     let limit = meter.row("limit")["wall_s"].as_f64().unwrap();
     raw::assert_done(&replies);
     row["limit_wall_s"] = limit.into();
     row["ratio"] = (row["wall_s"].as_f64().unwrap() / limit).into();
+    row["bound"] = raw.bound.into();
     row
 }
 
@@ -117,6 +149,8 @@ async fn a_pod_meanwhile(size: Size) {
     let mut row = meter.row("pod");
     settle(&mut databases.north_writer, &planner).await;
     row["rows"] = 1.into();
+    // A second, whatever the database is busy with.
+    (row["limit_wall_s"], row["ratio"], row["bound"]) = (1.0.into(), row["wall_s"].clone(), 1.0.into());
     size.say("connect-pod-meanwhile", row);
 }
 
@@ -137,28 +171,11 @@ async fn measure(size: Size) {
     let row = step(&mut databases, &zone, dirty, meter).await;
     databases.assert_as_planned(&zone);
     let whole = planned(&zone);
-    size.say("connect-create", limited(row, &size, None, &whole).await);
+    let raw = Raw { size: &size, had: None, change: Change::Added(&whole), bound: WHOLE };
+    size.say("connect-create", limited(row, raw).await);
 
-    let meter = Meter::start(pid);
-    let dirty = zone.apply_connect(&size.road(size.networks + 1)).on(&zone);
-    let row = step(&mut databases, &zone, dirty, meter).await;
-    let more = new_rows(&whole, &planned(&zone));
-    size.say("connect-network-add", limited(row, &size, Some(size.networks), &more).await);
-
-    let meter = Meter::start(pid);
-    let dirty = zone.apply_connect(&size.road(size.networks)).on(&zone);
-    size.say("connect-network-remove", step(&mut databases, &zone, dirty, meter).await);
-
-    // The node's rows of the networks themselves come first, and are not the road's.
-    let mut dirty = zone.apply_node(&size.node(size.nodes + 1)).on(&zone);
-    let (roads, others): (Vec<String>, Vec<String>) =
-        std::mem::take(&mut dirty.northbound).into_iter().partition(|prefix| prefix.starts_with("cnc:"));
-    databases.apply(&zone, Dirty { northbound: others, ..dirty }).await;
-    let meter = Meter::start(pid);
-    let row = step(&mut databases, &zone, Dirty { northbound: roads, ..Dirty::default() }, meter).await;
-    let more = new_rows(&whole, &planned(&zone));
-    let row = if more.is_empty() { row } else { limited(row, &size, Some(size.networks), &more).await };
-    size.say("connect-node-add", row);
+    network_comes_and_goes(&size, &mut databases, &mut zone, &whole).await;
+    node_comes(&size, &mut databases, &mut zone, &whole).await;
 
     databases.restart_role();
     let meter = Meter::start(pid);
@@ -166,9 +183,43 @@ async fn measure(size: Size) {
     assert_eq!(databases.writes(), 0, "a restart writes nothing");
     size.say("connect-restart", row);
 
+    let (grown, whole) = (Size { nodes: size.nodes + 1, ..size }, planned(&zone));
     let meter = Meter::start(pid);
     let dirty = zone.delete_connect(&size::name()).on(&zone);
     let row = step(&mut databases, &zone, dirty, meter).await;
     assert_eq!(planned(&zone).len(), 0);
-    size.say("connect-delete", row);
+    let raw = Raw { size: &grown, had: Some(size.networks), change: Change::Removed(&whole), bound: WHOLE };
+    size.say("connect-delete", limited(row, raw).await);
+}
+
+async fn network_comes_and_goes(size: &Size, databases: &mut Databases, zone: &mut Zone, whole: &[Planned]) {
+    let pid = databases.north.pid();
+    let meter = Meter::start(pid);
+    let dirty = zone.apply_connect(&size.road(size.networks + 1)).on(zone);
+    let row = step(databases, zone, dirty, meter).await;
+    let one = new_rows(whole, &planned(zone));
+    let raw = Raw { size, had: Some(size.networks), change: Change::Added(&one), bound: ONE };
+    size.say("connect-network-add", limited(row, raw).await);
+
+    let meter = Meter::start(pid);
+    let dirty = zone.apply_connect(&size.road(size.networks)).on(zone);
+    let row = step(databases, zone, dirty, meter).await;
+    let raw = Raw { size, had: Some(size.networks + 1), change: Change::Removed(&one), bound: ONE };
+    size.say("connect-network-remove", limited(row, raw).await);
+}
+
+/// The node's rows of the networks themselves come first, and are not the road's.
+async fn node_comes(size: &Size, databases: &mut Databases, zone: &mut Zone, whole: &[Planned]) {
+    let mut dirty = zone.apply_node(&size.node(size.nodes + 1)).on(zone);
+    let (roads, others): (Vec<String>, Vec<String>) =
+        std::mem::take(&mut dirty.northbound).into_iter().partition(|prefix| prefix.starts_with("cnc:"));
+    databases.apply(zone, Dirty { northbound: others, ..dirty }).await;
+    let meter = Meter::start(databases.north.pid());
+    let row = step(databases, zone, Dirty { northbound: roads, ..Dirty::default() }, meter).await;
+    let more = new_rows(whole, &planned(zone));
+    if more.is_empty() {
+        return size.say("connect-node-add", row);
+    }
+    let raw = Raw { size, had: Some(size.networks), change: Change::Added(&more), bound: ONE };
+    size.say("connect-node-add", limited(row, raw).await);
 }

@@ -16,6 +16,7 @@ use causeway_zone::Zone;
 use measure::{Meter, median};
 use serde_json::Value;
 use size::Size;
+use std::collections::BTreeSet;
 use support::server::{Databases, run};
 use support::{On as _, granting, service, slice};
 
@@ -27,13 +28,21 @@ const ENDPOINTS: u32 = 3;
 const STEPS: u32 = 21;
 
 fn main() {
+    let mut counts = BTreeSet::new();
     for (networks, services) in SIZES {
         for topology in ["transit", "compact"] {
             eprintln!("one endpoint of {services} services in {networks} networks on a {topology} road");
             let size = Size { networks, nodes: 3, layer: "layer3", topology, stubs: false };
-            size.say("service-endpoint", run(measure(size, services)));
+            let row = run(measure(size, services));
+            counts.insert(row["rows"].to_string() + " in " + &row["transactions"].to_string());
+            size.say("service-endpoint", row);
         }
     }
+    assert_eq!(
+        counts.len(),
+        1,
+        "rows in transactions, the same among many services and networks: {counts:?}"
+    );
 }
 
 /// The endpoints of a service, of which one has this number.

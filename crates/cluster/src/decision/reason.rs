@@ -82,8 +82,7 @@ impl LeftOut {
     }
 
     pub(super) fn without_tunnels() -> Self {
-        let message = "Network connect feature is not supported when overlay tunnel encapsulation is turned off, as it is in this \
-                       cluster";
+        let message = "Network connect feature is not supported when overlay tunneling is disabled";
         Self::new(Reason::UnsupportedNetworkType, message.to_owned())
     }
 

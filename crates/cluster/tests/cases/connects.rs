@@ -476,8 +476,7 @@ fn a_cluster_without_tunnels_connects_nothing() {
     assert_eq!(world.blocks("c"), json!({}));
     assert_eq!(
         world.accepted("c"),
-        "False/UnsupportedNetworkType Network connect feature is not supported when overlay tunnel encapsulation is turned off, \
-         as it is in this cluster"
+        "False/UnsupportedNetworkType Network connect feature is not supported when overlay tunneling is disabled"
     );
 }
 

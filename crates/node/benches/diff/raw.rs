@@ -6,7 +6,7 @@ use causeway_ovsdb_client::ovsdb::{
     Atom, Condition, Datum, Frames, Mutation, Mutator, Name, Op, Piece, Transaction, Uuid,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -52,19 +52,49 @@ pub fn request(id: usize, rows: &[Planned]) -> Vec<u8> {
                 .push(row.uuid.into());
         }
     }
-    for ((table, parent, column), children) in sets {
-        let mutation = Mutation {
-            column: Name::from(column.to_owned()),
-            mutator: Mutator::Insert,
-            value: Datum::set(children),
-        };
-        ops.push(Op::Mutate {
-            table: Name::from(table.to_owned()),
-            conditions: vec![Condition::uuid(parent)],
-            mutations: vec![mutation],
-        });
-    }
+    ops.extend(mutations(sets, Mutator::Insert));
     transact(id, ops)
+}
+
+/// A request that takes rows away: out of the sets that stay, or, where no set holds them, themselves. What a row that goes
+/// holds goes with it.
+#[allow(dead_code, reason = "not every benchmark takes rows away")]
+pub fn removal(id: usize, gone: &[Planned], rows: &[Planned]) -> Vec<u8> {
+    let going: BTreeSet<Uuid> = gone.iter().map(|row| row.uuid).collect();
+    let mut sets: BTreeMap<(&str, Uuid, &str), Vec<Atom>> = BTreeMap::new();
+    let mut ops = Vec::new();
+    for row in rows {
+        if let (Some(edge), Some((_, one))) = (row.member_of, row.columns.first()) {
+            if !going.contains(&edge.parent.uuid) {
+                let members = sets.entry((edge.parent.meta.name, edge.parent.uuid, edge.column)).or_default();
+                members.extend(one.atoms().iter().cloned());
+            }
+            continue;
+        }
+        if row.edges.is_empty() {
+            let (table, conditions) = (row.meta.name.into(), vec![Condition::uuid(row.uuid)]);
+            ops.push(Op::Delete { table, conditions });
+        }
+        for edge in row.edges.iter().filter(|edge| !going.contains(&edge.parent.uuid)) {
+            let set = sets.entry((edge.parent.meta.name, edge.parent.uuid, edge.column)).or_default();
+            set.push(row.uuid.into());
+        }
+    }
+    ops.extend(mutations(sets, Mutator::Delete));
+    transact(id, ops)
+}
+
+/// One mutation for each set.
+fn mutations(sets: BTreeMap<(&str, Uuid, &str), Vec<Atom>>, mutator: Mutator) -> impl Iterator<Item = Op> {
+    sets.into_iter().map(move |((table, parent, column), members)| Op::Mutate {
+        table: Name::from(table.to_owned()),
+        conditions: vec![Condition::uuid(parent)],
+        mutations: vec![Mutation {
+            column: Name::from(column.to_owned()),
+            mutator,
+            value: Datum::set(members),
+        }],
+    })
 }
 
 /// A request with these operations.
