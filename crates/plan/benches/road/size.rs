@@ -6,6 +6,9 @@ use causeway_types::ConnectName;
 use causeway_zone::{Render, Zone};
 use serde_json::{Value, json};
 
+/// For how long links outlive what sends by them, as on a node.
+pub const LINGER_MS: u64 = 5_000;
+
 /// What is connected, and how.
 #[derive(Clone, Copy)]
 pub struct Size {
@@ -39,6 +42,7 @@ impl Size {
     /// The cluster without the road, and with one network more than it has.
     pub fn zone(&self) -> Zone {
         let mut config = config(Ip::V4);
+        config.linger_ms = LINGER_MS;
         if self.stubs {
             config.render = Render::Used { grace_ms: 10 };
         }
