@@ -4,10 +4,10 @@
 use causeway_host::in_namespace;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long he waits for an answer, and after one.
 const WAIT: Duration = Duration::from_millis(100);
@@ -22,6 +22,8 @@ pub struct Dialler {
 struct Counts {
     tried: AtomicU64,
     answered: AtomicU64,
+    /// When he asked what was answered last.
+    last: Mutex<Option<Instant>>,
     ends: AtomicBool,
 }
 
@@ -34,8 +36,10 @@ impl Dialler {
             let dials = in_namespace(&namespace, || {
                 while !own.ends.load(Ordering::Relaxed) {
                     own.tried.fetch_add(1, Ordering::Relaxed);
+                    let asked = Instant::now();
                     if TcpStream::connect_timeout(&to, WAIT).is_ok() {
                         own.answered.fetch_add(1, Ordering::Relaxed);
+                        *own.last.lock().unwrap() = Some(asked);
                         thread::sleep(WAIT);
                     }
                 }
@@ -51,6 +55,14 @@ impl Dialler {
         self.counts.answered.load(Ordering::Relaxed)
     }
 
+    /// When he asked what was answered last, if anything was.
+    ///
+    /// # Panics
+    /// When he could not dial at all.
+    pub fn last(&self) -> Option<Instant> {
+        *self.counts.last.lock().unwrap()
+    }
+
     /// Ends; says how often he was answered, of how many times he tried.
     ///
     /// # Panics
@@ -59,5 +71,11 @@ impl Dialler {
         self.counts.ends.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
         (self.answered(), self.counts.tried.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Dialler {
+    fn drop(&mut self) {
+        self.counts.ends.store(true, Ordering::Relaxed);
     }
 }

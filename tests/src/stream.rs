@@ -5,8 +5,8 @@ use causeway_host::in_namespace;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,9 +30,23 @@ pub enum Carrier {
 
 /// A running stream. It ends with this value.
 pub struct Stream {
-    heard: Arc<AtomicU64>,
+    heard: Arc<Heard>,
     wanted: Arc<AtomicBool>,
     name: String,
+}
+
+/// What has come: how often, and when for the last time.
+#[derive(Default)]
+struct Heard {
+    times: AtomicU64,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Heard {
+    fn again(&self) {
+        *self.last.lock().unwrap() = Some(Instant::now());
+        self.times.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Stream {
@@ -47,7 +61,7 @@ impl Stream {
     /// # Panics
     /// When nothing ever comes.
     pub fn begin(carrier: Carrier, client: &Path, asked: SocketAddr, server: (&Path, u16)) -> Self {
-        let (heard, wanted) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(true)));
+        let (heard, wanted) = (Arc::new(Heard::default()), Arc::new(AtomicBool::new(true)));
         let name = format!("{carrier:?} to {asked}");
         let stream = Self { heard: heard.clone(), wanted: wanted.clone(), name };
         let (told, listening) = std::sync::mpsc::channel();
@@ -77,7 +91,7 @@ impl Stream {
             listens.unwrap();
         });
         let began = Instant::now();
-        while stream.heard.load(Ordering::Relaxed) < 3 {
+        while stream.heard.times.load(Ordering::Relaxed) < 3 {
             assert!(began.elapsed() < PATIENCE, "{}: nothing comes", stream.name);
             thread::sleep(PAUSE);
         }
@@ -86,7 +100,7 @@ impl Stream {
 
     /// Those of these by which something comes now, looked at all at once.
     pub fn alive<'a>(streams: impl IntoIterator<Item = &'a Stream>) -> Vec<&'a Stream> {
-        let count = |stream: &Stream| stream.heard.load(Ordering::Relaxed);
+        let count = |stream: &Stream| stream.heard.times.load(Ordering::Relaxed);
         let before: Vec<(&Stream, u64)> = streams.into_iter().map(|stream| (stream, count(stream))).collect();
         thread::sleep(SILENCE);
         before
@@ -94,6 +108,14 @@ impl Stream {
             .filter(|(stream, before)| count(stream) > before + 2)
             .map(|(stream, _)| stream)
             .collect()
+    }
+
+    /// When something came for the last time.
+    ///
+    /// # Panics
+    /// When whoever listens has failed.
+    pub fn last(&self) -> Option<Instant> {
+        *self.heard.last.lock().unwrap()
     }
 
     /// What it is, for people.
@@ -135,7 +157,7 @@ fn push_tcp(listener: &TcpListener, tell: impl Fn(), wanted: &AtomicBool) {
     }
 }
 
-fn hear_udp(asked: SocketAddr, heard: &AtomicU64, wanted: &AtomicBool) {
+fn hear_udp(asked: SocketAddr, heard: &Heard, wanted: &AtomicBool) {
     let any: IpAddr = if asked.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
     let socket = UdpSocket::bind((any, 0)).unwrap();
     socket.connect(asked).unwrap();
@@ -143,18 +165,18 @@ fn hear_udp(asked: SocketAddr, heard: &AtomicU64, wanted: &AtomicBool) {
     socket.send(b"begin").unwrap();
     while wanted.load(Ordering::Relaxed) {
         if socket.recv(&mut [0; 64]).is_ok() {
-            heard.fetch_add(1, Ordering::Relaxed);
+            heard.again();
         }
     }
 }
 
-fn hear_tcp(asked: SocketAddr, heard: &AtomicU64, wanted: &AtomicBool) {
+fn hear_tcp(asked: SocketAddr, heard: &Heard, wanted: &AtomicBool) {
     let mut stream = TcpStream::connect_timeout(&asked, PATIENCE).unwrap();
     stream.set_read_timeout(Some(LOOK)).unwrap();
     while wanted.load(Ordering::Relaxed) {
         match stream.read(&mut [0; 64]) {
             Ok(0) => return,
-            Ok(_) => drop(heard.fetch_add(1, Ordering::Relaxed)),
+            Ok(_) => heard.again(),
             Err(_) => {}
         }
     }

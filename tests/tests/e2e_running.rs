@@ -3,17 +3,21 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "e2e_running/roads.rs"]
+mod roads;
+
 use causeway_host::in_namespace;
 use causeway_sandbox::harness::{IMAGE, Sandbox};
+use causeway_tests::dial::Dialler;
 use causeway_tests::forged::{self, Watcher};
 use causeway_tests::stream::{Carrier, Stream};
-use causeway_tests::{kill_and_wait, namespace, road, shared, start_labelled};
+use causeway_tests::{kill_and_wait, namespace, shared, start_labelled, talk};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 const ISLANDS: &str = include_str!("manifests/connect.yaml");
@@ -31,11 +35,21 @@ const PODS: [(&str, &str); 8] = [
 const KEPT: u16 = 9001;
 /// What does not.
 const LOST: u16 = 9002;
+/// Where connections begin anew all the time, as long as that is allowed.
+const FRESH: u16 = 9300;
+/// How much later than what is new everything has to end that is not allowed any more.
+const ENDS: Duration = Duration::from_secs(1);
+/// Who serves where connections begin anew.
+const FRESHLY_ASKED: [&str; 6] = ["blue/a", "blue/b", "blue/c", "green/c", "plain/b", "yellow/b"];
 
 fn prepared() -> &'static Sandbox {
+    static SERVED: Once = Once::new();
     let sandbox = shared();
     sandbox.apply(ISLANDS).unwrap();
     start_labelled(sandbox, &PODS);
+    SERVED.call_once(|| {
+        FRESHLY_ASKED.iter().for_each(|pod| talk::serve(&namespace(sandbox, pod), FRESH));
+    });
     sandbox
 }
 
@@ -80,6 +94,29 @@ fn wait_ended(sandbox: &Sandbox, what: &str, streams: &[(u16, Stream)]) {
     assert_eq!(alive, kept, "{what}: something has ended that is allowed");
 }
 
+/// Allows less, and says in time what that ends: what runs ends at most a second after nobody can begin anew. A machine that takes longer
+/// than a second for that may take as long again.
+fn narrow(
+    sandbox: &Sandbox,
+    what: &str,
+    streams: &[(u16, Stream)],
+    (client, asked): (&str, IpAddr),
+    act: impl FnOnce(),
+) {
+    let fresh = Dialler::begin(&namespace(sandbox, client), SocketAddr::new(asked, FRESH));
+    let begun = || Ok((fresh.answered() > 0).then_some(()));
+    sandbox.wait_for(&format!("{what}: connections to begin"), begun).unwrap();
+    act();
+    let written = Instant::now();
+    wait_ended(sandbox, what, streams);
+    let after = |last: Option<Instant>| last.unwrap().saturating_duration_since(written);
+    let new = after(fresh.last());
+    let lost = streams.iter().filter(|(port, _)| *port == LOST);
+    let (late, name) = lost.map(|(_, stream)| (after(stream.last()), stream.name())).max().unwrap();
+    println!("{what}: nothing begins after {new:.1?}, nothing runs after {late:.1?} ({name})");
+    assert!(late <= new + ENDS.max(new), "{what}: {name} ran for {late:.1?}, others began for {new:.1?}");
+}
+
 /// `kind` of pods called `of` is open on the ports that stay, and on nothing else.
 fn only_kept(namespace: &str, kind: &str, of: &str) -> String {
     let port = |protocol: &str, port: u16| json!({"protocol": protocol, "port": port});
@@ -105,14 +142,17 @@ fn a_policy_ends_what_it_does_not_allow_any_more() {
         let (client, server) = (format!("{namespace}/a"), format!("{namespace}/b"));
         for (kind, of) in [("Ingress", "b"), ("Egress", "a")] {
             let running = streams(sandbox, &client, &server, &[KEPT, LOST]);
-            sandbox.apply(&only_kept(namespace, kind, of)).unwrap();
-            wait_ended(sandbox, &format!("{kind} on {namespace}"), &running);
+            let asked = (client.as_str(), addresses(sandbox, &server)[0]);
+            narrow(sandbox, &format!("{kind} on {namespace}"), &running, asked, || {
+                sandbox.apply(&only_kept(namespace, kind, of)).unwrap();
+            });
             widen(sandbox, namespace);
         }
     }
     let running = streams(sandbox, "blue/a", "blue/c", &[KEPT, LOST]);
-    sandbox.apply(&only_kept("blue", "Ingress", "c")).unwrap();
-    wait_ended(sandbox, "on the same node", &running);
+    narrow(sandbox, "on the same node", &running, ("blue/a", addresses(sandbox, "blue/c")[0]), || {
+        sandbox.apply(&only_kept("blue", "Ingress", "c")).unwrap();
+    });
     widen(sandbox, "blue");
 }
 
@@ -132,8 +172,8 @@ fn labels_and_restarts_end_it_too() {
     });
     sandbox.apply(&friends.to_string()).unwrap();
     let running = streams(sandbox, "blue/a", "blue/b", &[LOST]);
-    label("no");
-    wait_ended(sandbox, "by a label", &running);
+    let asked = ("blue/a", addresses(sandbox, "blue/b")[0]);
+    narrow(sandbox, "by a label", &running, asked, || label("no"));
     drop(running);
     label("yes");
     let running = streams(sandbox, "blue/a", "blue/b", &[LOST]);
@@ -144,103 +184,6 @@ fn labels_and_restarts_end_it_too() {
     kill_and_wait(sandbox, "n2/causeway");
     wait_ended(sandbox, "after a restart", &running);
     widen(sandbox, "blue");
-}
-
-/// A service of green for everything that a stream may be carried by, and its address.
-fn stream_service(sandbox: &Sandbox) -> IpAddr {
-    let ports: Vec<Value> =
-        [("UDP", KEPT), ("TCP", KEPT), ("UDP", LOST), ("TCP", LOST), ("UDP", LOST + 1), ("TCP", LOST + 1)]
-            .iter()
-            .map(|(protocol, port)| {
-                let name = format!("{}-{port}", protocol.to_lowercase());
-                json!({"name": name, "protocol": protocol, "port": port})
-            })
-            .collect();
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "green", "name": "stream"},
-        "spec": {"selector": {"pod": "c"}, "ipFamilyPolicy": "SingleStack", "ports": ports},
-    });
-    sandbox.apply(&service.to_string()).unwrap();
-    let service = sandbox.get(&["service", "stream", "--namespace=green"]).unwrap();
-    service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap()
-}
-
-/// Streams from blue to green by a service, on this port.
-fn by_service(sandbox: &Sandbox, address: IpAddr, port: u16) -> Vec<(u16, Stream)> {
-    let (client, server) = (namespace(sandbox, "blue/a"), namespace(sandbox, "green/c"));
-    let asked = SocketAddr::new(address, port);
-    [Carrier::Udp, Carrier::Tcp]
-        .map(|carrier| (port, Stream::begin(carrier, &client, asked, (&server, port))))
-        .into()
-}
-
-fn wait_connected(sandbox: &Sandbox) {
-    let full = || Ok(sandbox.matrix(&["blue/a", "green/c"])?.is_full().then_some(()));
-    sandbox.wait_for("blue to reach green", full).unwrap();
-}
-
-/// A road that grants services alone from now on ends what goes directly, and nothing of what goes by a service; also when the role of
-/// the client's node is stopped in between.
-#[test]
-fn a_road_for_services_alone_ends_what_is_direct() {
-    let sandbox = prepared();
-    let address = stream_service(sandbox);
-    for crash in [false, true] {
-        sandbox.apply(&road("main", "main", 168, "PodNetwork, ClusterIPServiceNetwork")).unwrap();
-        wait_connected(sandbox);
-        let mut running = streams(sandbox, "blue/a", "green/c", &[LOST]);
-        running.extend(by_service(sandbox, address, KEPT));
-        if crash {
-            sandbox.signal("n1/causeway", "STOP").unwrap();
-        }
-        sandbox.apply(&road("main", "main", 168, "ClusterIPServiceNetwork")).unwrap();
-        if crash {
-            kill_and_wait(sandbox, "n1/causeway");
-        }
-        wait_ended(sandbox, &format!("services alone, crash {crash}"), &running);
-    }
-    sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
-    sandbox.kubectl(&["delete", "service", "stream", "--namespace=green"]).unwrap();
-}
-
-/// A road that grants pods alone from now on, one that loses a network, and one that goes: what they carried ends, in both directions,
-/// and nothing else.
-#[test]
-fn roads_end_what_they_do_not_carry_any_more() {
-    let sandbox = prepared();
-    let address = stream_service(sandbox);
-    let both = road("main", "main", 168, "PodNetwork, ClusterIPServiceNetwork");
-    sandbox.apply(&both).unwrap();
-    wait_connected(sandbox);
-    let mut running = streams(sandbox, "blue/a", "green/c", &[KEPT]);
-    running.extend(by_service(sandbox, address, LOST));
-    sandbox.apply(&road("main", "main", 168, "PodNetwork")).unwrap();
-    wait_ended(sandbox, "pods alone", &running);
-    drop(running);
-
-    let narrower: [(&str, &[&str], &[&str]); 2] = [
-        ("a label", &["label", "namespace", "green", "main-"], &["label", "namespace", "green", "main=yes"]),
-        ("deletion", &["delete", "cnc", "main", "--timeout=60s"], &["get", "namespaces"]),
-    ];
-    for (what, narrow, widen) in narrower {
-        sandbox.apply(&both).unwrap();
-        wait_connected(sandbox);
-        let mut running = streams(sandbox, "blue/a", "green/c", &[LOST]);
-        running.extend(streams(sandbox, "blue/a", "blue/b", &[KEPT]));
-        running.extend(by_service(sandbox, address, LOST + 1).into_iter().map(|(_, one)| (LOST, one)));
-        sandbox.kubectl(narrow).unwrap();
-        wait_ended(sandbox, what, &running);
-        drop(running);
-        let running = || -> Vec<(u16, Stream)> { streams(sandbox, "green/c", "blue/a", &[LOST]) };
-        sandbox.kubectl(widen).unwrap();
-        sandbox.apply(&both).unwrap();
-        wait_connected(sandbox);
-        let running = running();
-        sandbox.kubectl(narrow).unwrap();
-        wait_ended(sandbox, &format!("{what}, the other way"), &running);
-        sandbox.kubectl(widen).unwrap();
-    }
-    sandbox.kubectl(&["delete", "service", "stream", "--namespace=green"]).unwrap();
 }
 
 /// A pod of yellow with addresses of its choice.

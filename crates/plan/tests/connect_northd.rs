@@ -115,22 +115,28 @@ fn x01_x05_where_packets_between_networks_end() {
 }
 
 /// The specification's picture of the way in transit: the pod's switch, its network's router, the connect router, and there the link
-/// of the other node. In compact the other network's own router and transit switch are between.
+/// of the other node. In compact the other network's own router and transit switch are between. From a layer2 network it is the same
+/// way.
 #[test]
 fn the_way_of_a_packet_hop_by_hop() {
     run(async {
-        let begins = ["cluster_udn_blue_n1", "cluster_udn_blue_ovn_cluster_router", "connect-router-road"];
-        let green = ["cluster_udn_green_transit_router", "cluster_udn_green_ovn_layer2_switch"];
+        let blue = ["cluster_udn_blue_n1", "cluster_udn_blue_ovn_cluster_router"];
+        let green = ["cluster_udn_green_ovn_layer2_switch", "cluster_udn_green_transit_router"];
         let orange = ["cluster_udn_orange_ovn_cluster_router", "cluster_udn_orange_transit_switch"];
+        let back = |way: [&'static str; 2]| [way[1], way[0]];
         for (topology, to_orange) in [("transit", &[][..]), ("compact", &orange)] {
             let zone = with_red(Ip::Dual, topology);
             let (databases, _northd) = connected_databases(&zone).await;
-            for (target, ends) in
-                [("10.30.1.9", to_orange), ("fd30:0:0:1::9", to_orange), ("203.203.0.9", &green)]
-            {
-                let (datapath, packet) = from_blue(target);
-                let way = [&begins, ends].concat();
-                assert_eq!(datapaths(&databases, datapath, &packet), way, "{topology}, {target}");
+            let ways = [
+                (blue, from_blue("10.30.1.9"), to_orange),
+                (blue, from_blue("fd30:0:0:1::9"), to_orange),
+                (blue, from_blue("203.203.0.9"), &back(green)),
+                (green, from_green("10.30.1.9"), to_orange),
+                (green, from_green("10.20.0.5"), &back(blue)),
+            ];
+            for (begins, (datapath, packet), ends) in ways {
+                let way = [&begins, &["connect-router-road"][..], ends].concat();
+                assert_eq!(datapaths(&databases, datapath, &packet), way, "{topology}, {packet}");
             }
         }
     });
