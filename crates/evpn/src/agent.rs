@@ -2,24 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_types::host::{HostPlan, HostUpdate, Item, Key, Owner, Planned, Setting};
+use causeway_types::host::{HostPlan, HostUpdate, Item, Key, Owner, Planned, Route, Setting};
 use uuid::Uuid;
 
 use crate::annotation::Vni;
+use crate::holders::Holders;
 use crate::names::owner;
 use crate::node::Node;
-use crate::part::{Part, plan};
+use crate::part::{Part, gateways_here, plan};
 use crate::port::Port;
 use crate::southbound::Southbound;
 use crate::status::{Refused, Status};
 
-/// The whole of what is known and planned. Whatever the order of events, the plan is that of what is known at the end.
+/// The whole of what is known and planned. Whatever the order of events, the plan is that of what is known at the end; only where two want
+/// the same does it matter who has it.
 #[derive(Debug)]
 pub struct Agent {
     southbound: Southbound,
     /// The node, or why nothing can be planned for it.
     node: Result<Node, String>,
     parts: BTreeMap<Vni, Part>,
+    /// The ways that an earlier process has left, by table.
+    left: BTreeMap<u32, Vec<Route>>,
     dirty: BTreeSet<Vni>,
     /// Whether everything is to be looked at.
     all: bool,
@@ -35,6 +39,7 @@ impl Default for Agent {
             southbound: Southbound::default(),
             node: Err("nothing is known yet".into()),
             parts: BTreeMap::new(),
+            left: BTreeMap::new(),
             dirty: BTreeSet::new(),
             all: true,
             held: None,
@@ -44,6 +49,13 @@ impl Default for Agent {
 }
 
 impl Agent {
+    /// The agent's ways that the node has at the start: who has them, keeps them.
+    pub fn remember(&mut self, routes: impl IntoIterator<Item = Route>) {
+        for route in routes {
+            self.left.entry(route.table).or_default().push(route);
+        }
+    }
+
     /// A port is so now, or gone.
     pub fn set_port(&mut self, name: &str, port: Option<Port>) {
         let touched = self.southbound.set_port(name, port);
@@ -101,7 +113,7 @@ impl Agent {
             dirty.extend(self.southbound.vnis().into_iter().chain(self.parts.keys().copied()));
         }
         for vni in dirty {
-            let part = plan(&self.southbound, node, vni);
+            let part = plan(&self.southbound, node, vni, &self.holders(node, vni));
             let before = self.parts.get(&vni).map(|part| &part.items);
             update.items.extend(differences(&owner(vni), before, &part.items));
             match part == Part::default() {
@@ -109,8 +121,19 @@ impl Agent {
                 false => drop(self.parts.insert(vni, part)),
             }
         }
+        self.left.clear();
         self.forward(&mut update);
         update
+    }
+
+    /// Who has what of a VNI, by the last plan or by what was left before the first one.
+    fn holders(&self, node: &Node, vni: Vni) -> Holders {
+        let left = || {
+            let gateways: Vec<_> = gateways_here(&self.southbound, node, vni).collect();
+            let routes = self.left.get(&vni.number()).map(Vec::as_slice).unwrap_or_default();
+            Holders::of_routes(routes, &gateways)
+        };
+        self.parts.get(&vni).map_or_else(left, |part| part.holders.clone())
     }
 
     /// A node that exposes somebody forwards; it does not stop when nobody is left, since others may rely on it.
@@ -131,7 +154,7 @@ impl Agent {
         };
         let mut whole = HostPlan::default();
         for vni in self.southbound.vnis() {
-            let part = plan(&self.southbound, node, vni);
+            let part = plan(&self.southbound, node, vni, &self.holders(node, vni));
             part.items.into_values().for_each(|item| whole.add(&owner(vni), item));
         }
         if !whole.items().is_empty() {

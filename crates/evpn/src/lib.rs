@@ -10,6 +10,7 @@
 mod agent;
 mod annotation;
 mod fabric;
+mod holders;
 mod names;
 mod node;
 mod part;

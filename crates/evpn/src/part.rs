@@ -8,9 +8,11 @@ use causeway_types::host::{
 };
 use causeway_types::{Cidr, Family, Mac};
 use ipnet::IpNet;
+use uuid::Uuid;
 
 use crate::annotation::{Vni, Vpn};
 use crate::fabric::{self, Fabric};
+use crate::holders::Holders;
 use crate::names::{Names, distinguisher, leg_mac, or_usual};
 use crate::node::Node;
 use crate::southbound::{Gateway, Southbound, Subnet};
@@ -25,42 +27,67 @@ pub(crate) struct Part {
     pub(crate) items: BTreeMap<Key, Item>,
     pub(crate) status: Option<VniStatus>,
     pub(crate) refused: Vec<Refused>,
+    pub(crate) holders: Holders,
 }
 
 /// How a VRF is connected with a provider's bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Leg {
+pub(crate) struct Leg {
     bridge: String,
     /// The bridge's end of OVN's patch.
     patch: String,
     tag: Option<u16>,
 }
 
+/// A way that a gateway wants to be.
+struct Way<'a> {
+    /// The annotated port.
+    port: &'a str,
+    range: Cidr,
+    /// The gateway's address and the switch behind it; nothing for the gateway itself.
+    behind: Option<(IpAddr, Uuid)>,
+}
+
 /// Plans a VNI. Without a gateway here there is nothing.
-pub(crate) fn plan(southbound: &Southbound, node: &Node, vni: Vni) -> Part {
+pub(crate) fn plan(southbound: &Southbound, node: &Node, vni: Vni, before: &Holders) -> Part {
     let mut part = Part::default();
-    let here = |gateway: &Gateway<'_>| gateway.chassis == Some(node.chassis.as_str());
-    let mut draft: Option<Draft<'_>> = None;
-    for gateway in southbound.gateways(vni).filter(here) {
-        let fits = leg_of(southbound, node, &gateway).and_then(|leg| match &draft {
-            Some(first) => first.takes(&gateway, &leg).map(|()| leg),
-            None => Ok(leg),
-        });
-        match fits {
-            Ok(leg) => {
-                let draft = draft.get_or_insert_with(|| Draft::new(node, gateway.vpn, leg));
-                draft.gateway(southbound, &gateway);
-            }
+    let mut fit = Vec::new();
+    for gateway in gateways_here(southbound, node, vni) {
+        match leg_of(southbound, node, &gateway) {
+            Ok(leg) => fit.push((gateway, leg)),
             Err(reason) => part.refused.push(Refused { port: gateway.port.to_owned(), reason }),
         }
     }
-    if let Some(draft) = draft {
-        let (items, status, refused) = draft.finish();
-        part.items = items;
-        part.status = Some(status);
-        part.refused.extend(refused);
+    fit.sort_by_key(|(gateway, leg)| before.rank(gateway, leg));
+    let Some((first, leg)) = fit.first() else { return part };
+    let (vpn, leg) = (first.vpn, leg.clone());
+    // From here on by name, so that the same picture is always told in the same words.
+    fit.sort_by_key(|(gateway, _)| gateway.port);
+    let (taken, others): (Vec<_>, Vec<_>) =
+        fit.into_iter().partition(|(gateway, there)| gateway.vpn == vpn && *there == leg);
+    let first = taken.first().map_or("", |(gateway, _)| gateway.port);
+    for (gateway, _) in others {
+        let what = if gateway.vpn == vpn {
+            "on another provider's network"
+        } else {
+            "with another AS number or other route targets"
+        };
+        let reason = format!("{first} has the same VNI {what}");
+        part.refused.push(Refused { port: gateway.port.to_owned(), reason });
     }
-    part
+    let taken: Vec<Gateway<'_>> = taken.into_iter().map(|(gateway, _)| gateway).collect();
+    let mut draft = Draft::new(node, vpn, leg);
+    draft.gateways(southbound, &taken, before);
+    draft.finish(part)
+}
+
+/// The gateways of a VNI that live on this node.
+pub(crate) fn gateways_here<'a>(
+    southbound: &'a Southbound,
+    node: &'a Node,
+    vni: Vni,
+) -> impl Iterator<Item = Gateway<'a>> {
+    southbound.gateways(vni).filter(|gateway| gateway.chassis == Some(node.chassis.as_str()))
 }
 
 fn leg_of(southbound: &Southbound, node: &Node, gateway: &Gateway<'_>) -> Result<Leg, String> {
@@ -89,6 +116,7 @@ struct Draft<'a> {
     items: BTreeMap<Key, Item>,
     status: VniStatus,
     refused: Vec<Refused>,
+    holders: Holders,
 }
 
 impl<'a> Draft<'a> {
@@ -108,31 +136,16 @@ impl<'a> Draft<'a> {
             subnets: Vec::new(),
             waits: Vec::new(),
         };
-        let mut draft = Self { node, vpn, leg, names, items: BTreeMap::new(), status, refused: Vec::new() };
+        let (items, refused, holders) = (BTreeMap::new(), Vec::new(), Holders::default());
+        let mut draft = Self { node, vpn, leg, names, items, status, refused, holders };
         draft.fabric();
         draft.leg();
         draft
     }
 
-    /// Whether another gateway fits into the same VRF.
-    fn takes(&self, gateway: &Gateway<'_>, leg: &Leg) -> Result<(), String> {
-        let first = self.status.gateways.first().map_or("", |first| first.port.as_str());
-        if gateway.vpn != self.vpn {
-            return Err(format!("{first} has the same VNI with another AS number or other route targets"));
-        }
-        if *leg != self.leg {
-            return Err(format!("{first} has the same VNI on another provider's network"));
-        }
-        Ok(())
-    }
-
     /// The first one has a key.
-    fn add(&mut self, item: Item) -> bool {
-        let key = item.key();
-        match self.items.get(&key) {
-            Some(there) => *there == item,
-            None => self.items.insert(key, item).is_none(),
-        }
+    fn add(&mut self, item: Item) {
+        self.items.entry(item.key()).or_insert(item);
     }
 
     fn link(&mut self, name: &str, kind: LinkKind, mac: Option<Mac>, master: Option<&str>) {
@@ -195,79 +208,105 @@ impl<'a> Draft<'a> {
         if self.leg.tag.is_some() { self.names.vlan.clone() } else { self.names.cable_end.clone() }
     }
 
-    fn route(&mut self, dest: Cidr, metric: u32, target: Target) -> bool {
+    fn route(&mut self, dest: Cidr, target: Target) {
         let table = self.vpn.vni.number();
-        self.add(Item::Route(Route { table, dest, metric, target, source: None, mtu: None }))
+        self.add(Item::Route(Route { table, dest, metric: 0, target, source: None, mtu: None }));
     }
 
-    fn gateway(&mut self, southbound: &Southbound, gateway: &Gateway<'_>) {
-        let Some(mac) = gateway.mac else { return };
-        for address in gateway.addresses {
-            let target = Target::Forward { via: None, device: Some(self.device()) };
-            self.route(Cidr::host(*address), 0, target);
-            let device = self.device();
-            self.add(Item::Neighbour(Neighbour { device, address: *address, mac }));
-            if self.node.expose_gateways {
-                self.show(*address);
-                self.flow(mac, Cidr::host(*address));
+    /// The gateways with their ways, as far as nobody else has them.
+    fn gateways(&mut self, southbound: &Southbound, gateways: &[Gateway<'_>], before: &Holders) {
+        let all: Vec<(&Gateway<'_>, Way<'_>)> = gateways
+            .iter()
+            .flat_map(|one| self.ways(southbound, one).into_iter().map(move |way| (one, way)))
+            .collect();
+        let settled = before.settle(all.iter().map(|(gateway, way)| (way.range, gateway.port)));
+        for gateway in gateways {
+            let (port, addresses) = (gateway.port.to_owned(), gateway.addresses.to_vec());
+            self.status.gateways.extend(gateway.mac.map(|mac| GatewayStatus { port, mac, addresses }));
+        }
+        for (gateway, way) in all {
+            if settled.get(&way.range).is_some_and(|holder| holder == gateway.port) {
+                gateway.mac.into_iter().for_each(|mac| self.way(southbound, mac, &way));
+            } else {
+                let reason =
+                    format!("{} is behind another gateway of VNI {} already", way.range, self.vpn.vni);
+                self.refused.push(Refused { port: way.port.to_owned(), reason });
             }
         }
+        let names = gateways.iter().map(|gateway| gateway.port.to_owned());
+        self.holders = Holders::new(names, (self.vpn.clone(), self.leg.clone()), settled);
+    }
+
+    /// What a gateway wants to be the way to: itself, and the subnets behind it.
+    fn ways<'s>(&mut self, southbound: &'s Southbound, gateway: &Gateway<'s>) -> Vec<Way<'s>> {
+        let host = |address: &IpAddr| Way { port: gateway.port, range: Cidr::host(*address), behind: None };
+        let mut ways: Vec<Way<'s>> = gateway.addresses.iter().map(host).collect();
         for subnet in southbound.subnets(gateway.router) {
-            if let Err(reason) = self.subnet(southbound, gateway, mac, &subnet) {
+            if let Err(reason) = self.fits(southbound, gateway, &subnet) {
                 self.refused.push(Refused { port: subnet.port.to_owned(), reason });
+                continue;
+            }
+            let mut reasons = Vec::new();
+            for range in subnet.cidrs {
+                let of_family = |address: &&IpAddr| Cidr::host(**address).family() == range.family();
+                match gateway.addresses.iter().find(of_family) {
+                    Some(via) => {
+                        ways.push(Way { port: subnet.port, range, behind: Some((*via, subnet.switch)) })
+                    }
+                    None => {
+                        let family = range.family();
+                        reasons
+                            .push(format!("{} has no {family} address, so {range} has no way", gateway.port));
+                    }
+                }
+            }
+            if !reasons.is_empty() {
+                self.refused.push(Refused { port: subnet.port.to_owned(), reason: reasons.join("; ") });
             }
         }
-        let (port, addresses) = (gateway.port.to_owned(), gateway.addresses.to_vec());
-        self.status.gateways.push(GatewayStatus { port, mac, addresses });
+        ways
     }
 
-    fn subnet(
-        &mut self,
+    /// Whether a subnet belongs to the same VPN as its router's gateway.
+    fn fits(
+        &self,
         southbound: &Southbound,
         gateway: &Gateway<'_>,
-        mac: Mac,
         subnet: &Subnet<'_>,
     ) -> Result<(), String> {
-        if (subnet.vpn.vni, subnet.vpn.asn) != (self.vpn.vni, self.vpn.asn) {
-            let (theirs, ours) = (subnet.vpn, self.vpn);
+        let (theirs, ours) = (subnet.vpn, self.vpn);
+        if (theirs.vni, theirs.asn) != (ours.vni, ours.asn) {
             return Err(format!(
                 "it has VNI {} and AS {}, its router's gateway {} has VNI {} and AS {}",
                 theirs.vni, theirs.asn, gateway.port, ours.vni, ours.asn
             ));
         }
-        if southbound.localnets(subnet.switch).next().is_some() {
-            return Err("it is on a provider's network".into());
+        match southbound.localnets(subnet.switch).next() {
+            Some(_) => Err("it is on a provider's network".into()),
+            None => Ok(()),
         }
-        let machines: BTreeSet<IpAddr> = southbound.machines(subnet.switch).collect();
-        let mut reasons = Vec::new();
-        for cidr in &subnet.cidrs {
-            match self.range(gateway, mac, *cidr) {
-                Err(reason) => reasons.push(reason),
-                Ok(()) => {
-                    let inside = machines.iter().copied().filter(|machine| cidr.contains_address(*machine));
-                    let machines: Vec<IpAddr> = inside.collect();
-                    machines.iter().for_each(|machine| self.show(*machine));
-                    let (port, cidr) = (subnet.port.to_owned(), *cidr);
-                    self.status.subnets.push(SubnetStatus { port, cidr, machines });
-                }
-            }
-        }
-        if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
     }
 
-    /// The way to a range, and back.
-    fn range(&mut self, gateway: &Gateway<'_>, mac: Mac, cidr: Cidr) -> Result<(), String> {
-        let of_family = |address: &&IpAddr| Cidr::host(**address).family() == cidr.family();
-        let via = gateway.addresses.iter().find(of_family).copied();
-        let via = via.ok_or_else(|| {
-            format!("{} has no {} address, so {cidr} has no way", gateway.port, cidr.family())
-        })?;
-        let target = Target::Forward { via: Some(via), device: Some(self.device()) };
-        if !self.route(cidr, 0, target) {
-            return Err(format!("{cidr} is behind another gateway of VNI {} already", self.vpn.vni));
-        }
-        self.flow(mac, cidr);
-        Ok(())
+    /// The way to a gateway, or to a range behind it with its machines, and back.
+    fn way(&mut self, southbound: &Southbound, mac: Mac, way: &Way<'_>) {
+        let device = self.device();
+        let Some((via, switch)) = way.behind else {
+            let address = way.range.base();
+            self.route(way.range, Target::Forward { via: None, device: Some(device.clone()) });
+            self.add(Item::Neighbour(Neighbour { device, address, mac }));
+            if self.node.expose_gateways {
+                self.show(address);
+                self.flow(mac, way.range);
+            }
+            return;
+        };
+        self.route(way.range, Target::Forward { via: Some(via), device: Some(device) });
+        self.flow(mac, way.range);
+        let machines: BTreeSet<IpAddr> =
+            southbound.machines(switch).filter(|machine| way.range.contains_address(*machine)).collect();
+        machines.iter().for_each(|machine| self.show(*machine));
+        let (port, machines) = (way.port.to_owned(), machines.into_iter().collect());
+        self.status.subnets.push(SubnetStatus { port, cidr: way.range, machines });
     }
 
     fn show(&mut self, address: IpAddr) {
@@ -299,7 +338,8 @@ impl<'a> Draft<'a> {
         self.add(Item::Flow(Flow { bridge, table: 0, priority: FLOW_PRIORITY, matches: source, actions }));
     }
 
-    fn finish(self) -> (BTreeMap<Key, Item>, VniStatus, Vec<Refused>) {
-        (self.items, self.status, self.refused)
+    fn finish(self, mut part: Part) -> Part {
+        part.refused.extend(self.refused);
+        Part { items: self.items, status: Some(self.status), refused: part.refused, holders: self.holders }
     }
 }

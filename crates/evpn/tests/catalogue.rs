@@ -298,6 +298,71 @@ fn two_routers_that_do_not_fit_into_one_vrf() {
     assert_eq!(world.refused(), ["int1: 20.0.0.0/24 is behind another gateway of VNI 1001 already"]);
 }
 
+/// Who was exposed first stays so, however the other one is called; also for an agent that has just started.
+#[test]
+fn who_has_a_number_keeps_it() {
+    let rival = |world: &mut World, name: &str| {
+        let peer = format!("lrp-{name}");
+        let mut ext = row("patch", PROVIDER, "router", &[("peer", &peer)]);
+        ext.external_ids = annotation("1001", "65000");
+        world.put(name, ext);
+        let mac = "fa:16:3e:b7:cc:49 172.24.4.149/24";
+        world.put(&peer, row("patch", 5, mac, &[("peer", name)]));
+        let mut redirect = row("chassisredirect", 5, mac, &[("distributed-port", &peer)]);
+        redirect.chassis = Some(id(GW1));
+        world.put(&format!("cr-{peer}"), redirect);
+    };
+    let refused = ["a-first: ext0 has the same VNI with another AS number or other route targets"];
+    let mut world = World::exposed();
+    world.follow();
+    rival(&mut world, "a-first");
+    assert_eq!(world.follow(), Vec::<String>::new());
+    assert_eq!(world.refused(), refused);
+    // Whoever changes his mind makes room.
+    world.annotate("a-first", "1001", "64999");
+    assert_eq!(world.refused(), Vec::<String>::new());
+    world.annotate("a-first", "1001", "65000");
+    assert_eq!(world.refused(), refused);
+    world.delete("cr-lrp-ext0");
+    assert!(world.follow().iter().any(|line| line.contains("router bgp 65000")));
+
+    // Started again, with nothing but what the node has.
+    let mut earlier = World::exposed();
+    let left = earlier.routes();
+    let mut world = World::exposed();
+    rival(&mut world, "a-first");
+    world.agent.remember(left);
+    assert_eq!(world.refused(), refused);
+}
+
+/// The same with a range behind two gateways that share a VRF.
+#[test]
+fn who_has_a_range_keeps_it() {
+    let behind = |world: &mut World, name: &str, router: u128| {
+        let peer = format!("lrp-{name}");
+        let mut int = row("patch", 6, "router", &[("peer", &peer)]);
+        int.external_ids = annotation("1001", "64999");
+        world.put(name, int);
+        world.put(&peer, row("patch", router, "fa:16:3e:00:00:12 20.0.9.1/24", &[("peer", name)]));
+    };
+    let both = || {
+        let mut world = two_routers();
+        behind(&mut world, "int9", 5);
+        world
+    };
+    let mut world = both();
+    world.follow();
+    behind(&mut world, "int8", common::ROUTER);
+    let refused = ["int8: 20.0.9.0/24 is behind another gateway of VNI 1001 already"];
+    assert_eq!(world.follow(), Vec::<String>::new(), "ext0 comes first, and has not had it");
+    assert_eq!(world.refused(), refused);
+    let left = both().routes();
+    let mut world = both();
+    behind(&mut world, "int8", common::ROUTER);
+    world.agent.remember(left);
+    assert_eq!(world.refused(), refused);
+}
+
 #[test]
 fn case_24_without_an_end_of_the_tunnels_everything_stays() {
     let mut world = World::exposed();

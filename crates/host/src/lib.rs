@@ -35,7 +35,7 @@ pub use connections::Connections;
 pub use diff::{Difference, diff};
 pub use drive::bring;
 pub use error::{Error, Result};
-pub use events::follow_kernel;
+pub use events::{follow_addresses, follow_kernel};
 pub use fake::{FakeHost, FakePod};
 pub use flows::Flows;
 pub use frr::Frr;

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::kernel::Kernel;
-use crate::messages::{SeenAddress, SeenLink, plain, seen_address, seen_link};
-use crate::netlink::Netlink;
+use crate::messages::{SeenAddress, SeenLink, named, plain, seen_address, seen_link};
+use crate::netlink::{Netlink, is_missing};
 use crate::rtnetlink::Mark;
 use causeway_types::{Family, Mac};
 use ipnet::IpNet;
@@ -91,6 +91,26 @@ impl Kernel {
             addresses: addresses.iter().filter_map(|address| own_address(address, &links)).collect(),
             defaults: routes.iter().flat_map(|route| default_routes(route, &links)).collect(),
         })
+    }
+
+    /// The node's own IPv4 addresses on a device, in the kernel's order; none if there is no such device.
+    ///
+    /// # Errors
+    /// If the kernel refuses to list them.
+    pub fn addresses_of(&self, device: &str) -> Result<Vec<OwnAddress>> {
+        let mut netlink = Netlink::open()?;
+        let refused = |source| Error::Refused { doing: format!("listing addresses of {device}"), source };
+        let links = match netlink.get(RouteNetlinkMessage::GetLink(named(device))) {
+            Err(error) if is_missing(&error) => return Ok(Vec::new()),
+            answers => answers.map_err(refused)?,
+        };
+        let links: BTreeMap<u32, SeenLink> =
+            links.iter().filter_map(seen_link).map(|link| (link.index, link)).collect();
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.index = links.keys().next().copied().unwrap_or_default();
+        let addresses = netlink.dump(RouteNetlinkMessage::GetAddress(message)).map_err(refused)?;
+        Ok(addresses.iter().filter_map(|address| own_address(address, &links)).collect())
     }
 }
 

@@ -4,9 +4,9 @@
 
 mod node;
 
-use causeway_host::{Applied, BridgePorts, KernelOutput, Mark, bring};
+use causeway_host::{Applied, BridgePorts, Kernel, KernelOutput, Mark, bring, follow_addresses};
 use causeway_testing::{Switch, program};
-use causeway_types::host::{Address, BridgePort, HostPlan, Item, Link, LinkKind, LinkState, Owner};
+use causeway_types::host::{Address, BridgePort, HostPlan, Item, Link, LinkKind, LinkState, Owner, Setting};
 use node::{ip, on_own_node};
 
 fn plan(items: impl IntoIterator<Item = Item>) -> HostPlan {
@@ -143,4 +143,45 @@ fn ports_of_bridges_follow_the_plan_and_others_stay() {
         switch.vsctl(&["list-ports", "br-vlan"]) + &switch.vsctl(&["list-ports", "br-ex"]),
         "theirs\n"
     );
+}
+
+/// A node that becomes a router does not lose the way out that another router has told it of.
+#[test]
+fn a_node_that_forwards_goes_on_hearing_the_router_it_has() {
+    on_own_node();
+    let heard = |device: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{device}/accept_ra"));
+        text.unwrap().trim().to_owned()
+    };
+    for device in ["told", "silent", "deaf"] {
+        ip(&format!("link add {device} type bridge"));
+        ip(&format!("link set {device} up"));
+    }
+    for (device, metric) in [("told", 1024), ("deaf", 1025)] {
+        ip(&format!("-6 route add default via fe80::1 dev {device} proto ra metric {metric}"));
+    }
+    std::fs::write("/proc/sys/net/ipv6/conf/deaf/accept_ra", "0").unwrap();
+    let setting = Setting { path: "ipv6/conf/all/forwarding".into(), value: "1".into() };
+    assert_eq!(written(&plan([Item::Setting(setting)])), 1);
+    assert_eq!(["told", "silent", "deaf"].map(heard), ["2", "1", "0"]);
+}
+
+#[test]
+fn addresses_of_one_device_are_asked_for_and_heard_of() {
+    on_own_node();
+    ip("link add d0 type bridge");
+    ip("link add d1 type bridge");
+    let (told, heard) = std::sync::mpsc::channel();
+    follow_addresses("d0", Mark::EVPN, move || told.send(()).is_ok()).unwrap();
+    let there = || -> Vec<String> {
+        Kernel.addresses_of("d0").unwrap().iter().map(|address| address.net.to_string()).collect()
+    };
+    assert_eq!(there(), Vec::<String>::new());
+    let own = Item::Address(Address::new("d1", "20.0.0.1/32".parse().unwrap()));
+    assert_eq!(written(&plan([own])), 1);
+    assert!(heard.try_recv().is_err(), "what the agent makes itself is no news");
+    ip("address add 10.255.0.1/32 dev d0");
+    heard.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+    assert_eq!(there(), ["10.255.0.1/32"]);
+    assert!(Kernel.addresses_of("nobody").unwrap().is_empty());
 }

@@ -10,8 +10,8 @@ use crate::{Error, NetworkId, ObjectName, Result};
 /// The longest name of a device in Linux.
 const LONGEST: usize = 15;
 const RULE: &str = "it must be 1 to 15 letters, digits, '-', '_' or '.', beginning with a letter or digit";
-/// Beginnings of names that belong to somebody else on a node.
-const RESERVED: [&str; 6] = ["vrf-", "br-", "lo-", "vxlan-", "veth-", "ovn-k8s-"];
+/// Beginnings of names that belong to somebody else on a node; the EVPN agent has its own of each VNI.
+const RESERVED: [&str; 9] = ["vrf-", "br-", "lo-", "vxlan-", "veth-", "vv-", "vo-", "vlan-", "ovn-k8s-"];
 /// `all` and `default` are what sysctl calls its templates; a device of that name cannot be tuned.
 const RESERVED_WHOLE: [&str; 3] = ["lo", "all", "default"];
 
@@ -135,7 +135,9 @@ mod tests {
     /// udn-cases C038, B014.
     #[test]
     fn c038_b014_names_that_a_device_must_not_have() {
-        for name in ["br-int", "vrf-blue", "lo-1", "vxlan-10", "veth-a", "ovn-k8s-mp3", "eth0", "lo", "all"] {
+        let agents = ["vrf-1001", "br-1001", "lo-1001", "vxlan-1001", "vv-1001", "vo-1001", "vlan-1001"];
+        let others = ["br-int", "vrf-blue", "veth-a", "ovn-k8s-mp3", "eth0", "lo", "all"];
+        for name in agents.into_iter().chain(others) {
             assert!(matches!(vrf(Some(name), None, 7), Err(Error::ReservedVrf { .. })), "{name}");
             assert!(matches!(vrf(None, Some(name), 7), Err(Error::ReservedVrf { .. })), "{name}");
         }

@@ -119,6 +119,17 @@ impl World {
         self.agent.plan().items().values().map(|planned| planned.item.to_string()).collect()
     }
 
+    /// The ways that a node has when this is exposed.
+    pub(crate) fn routes(&mut self) -> Vec<causeway_types::host::Route> {
+        self.agent.follow();
+        let plan = self.agent.plan();
+        let items = plan.items().values().filter_map(|planned| match &planned.item {
+            causeway_types::host::Item::Route(route) => Some(route.clone()),
+            _ => None,
+        });
+        items.collect()
+    }
+
     /// What differs since the last time.
     pub(crate) fn follow(&mut self) -> Vec<String> {
         let update = self.agent.follow();

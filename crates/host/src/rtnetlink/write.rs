@@ -3,7 +3,7 @@
 use super::messages::{as_proxy, neighbour, new_link, route, rule, with_lifetime, with_mac, with_protocol};
 use super::{KernelOutput, Maker};
 use crate::error::{Error, Result};
-use crate::messages::{SeenLink, address, indexed, named, seen_link, with_flags};
+use crate::messages::{SeenLink, address, indexed, named, seen_link, seen_route, with_flags};
 use crate::namespace::{self, named_namespace, open};
 use crate::netlink::is_missing;
 use crate::settings;
@@ -11,14 +11,18 @@ use causeway_types::host::{
     Address, Item, Link, LinkKind, LinkState, Neighbour, Owner, Planned, Route, Rule, Target,
 };
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{RouteHeader, RouteMessage, RouteProtocol};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use nix::errno::Errno;
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsRawFd;
 
 const NEW: u16 = NLM_F_CREATE | NLM_F_EXCL;
 const ANEW: u16 = NLM_F_CREATE | NLM_F_REPLACE;
+/// What makes a router of a node.
+const FORWARDING: (&str, &str) = ("ipv6/conf/all/forwarding", "1");
 
 impl KernelOutput {
     /// Makes an item; what is there under its key already is known.
@@ -28,7 +32,12 @@ impl KernelOutput {
         match &planned.item {
             Item::Namespace(name) => namespace::create_named(name),
             Item::Link(link) => self.make_link(from, link, &planned.owner),
-            Item::Setting(setting) => settings::write(&setting.path, &setting.value),
+            Item::Setting(setting) => {
+                if (setting.path.as_str(), setting.value.as_str()) == FORWARDING {
+                    self.hear_routers_on()?;
+                }
+                settings::write(&setting.path, &setting.value)
+            }
             Item::Address(wanted) => self.make_address(from, wanted),
             Item::State(state) => self.make_state(state),
             Item::Route(wanted) => {
@@ -84,6 +93,28 @@ impl KernelOutput {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A node that forwards IPv6 forgets at once what routers have told it and hears no more of them, unless it is told to go on.
+    fn hear_routers_on(&mut self) -> Result<()> {
+        let mut all = RouteMessage::default();
+        all.header.address_family = AddressFamily::Inet6;
+        all.header.table = RouteHeader::RT_TABLE_MAIN;
+        let routes = self.dump("routes", RouteNetlinkMessage::GetRoute(all))?;
+        let told = routes.iter().filter_map(seen_route);
+        let told: BTreeSet<u32> = told
+            .filter(|(_, protocol, route)| *protocol == RouteProtocol::Ra && route.dest.prefix_len() == 0)
+            .map(|(device, _, _)| device)
+            .collect();
+        for index in told {
+            let answers = self.netlink.get(RouteNetlinkMessage::GetLink(indexed(index)));
+            let Some(link) = answers.iter().flatten().find_map(seen_link) else { continue };
+            let path = format!("ipv6/conf/{}/accept_ra", link.name);
+            if settings::read(&path)?.as_deref() == Some("1") {
+                settings::write(&path, "2")?;
+            }
+        }
+        Ok(())
     }
 
     fn change(&mut self, message: RouteNetlinkMessage, flags: u16, item: &Item) -> Result<()> {

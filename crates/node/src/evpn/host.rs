@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use causeway_host::{Applied, Frr, Mark, follow_kernel};
+use causeway_host::{Applied, Error, Frr, Mark, follow_addresses, follow_kernel};
 use causeway_types::host::{HostPlan, HostUpdate};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -19,7 +19,7 @@ use crate::held::Held;
 /// Everybody tells of changes; what nobody tells of is seen after so long.
 const REPAIR: Duration = Duration::from_secs(60);
 /// Who changes one thing changes more: so long after the first, all is looked at once.
-const SETTLE: Duration = Duration::from_millis(50);
+pub(super) const SETTLE: Duration = Duration::from_millis(50);
 /// What is not as planned is tried again after so long, then after longer, up to a limit.
 const RETRY: Duration = Duration::from_millis(250);
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
@@ -182,14 +182,24 @@ fn lock(outputs: &Mutex<Outputs>) -> std::sync::MutexGuard<'_, Outputs> {
     outputs.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Changes with every event of the kernel. Where the kernel does not tell, only the slow look remains.
-pub(super) fn kernel_events() -> watch::Receiver<u64> {
+/// Changes with every event of the kernel that may concern the plan.
+fn kernel_events() -> watch::Receiver<u64> {
+    events(|tell| follow_kernel(Mark::EVPN, tell))
+}
+
+/// Changes when somebody may have given a device an IPv4 address, or taken one away.
+pub(super) fn address_events(device: &str) -> watch::Receiver<u64> {
+    events(|tell| follow_addresses(device, Mark::EVPN, tell))
+}
+
+/// Where the kernel does not tell, only the slow look remains.
+fn events(follow: impl FnOnce(Box<dyn FnMut() -> bool + Send>) -> Result<(), Error>) -> watch::Receiver<u64> {
     let (sender, receiver) = watch::channel(0);
     let tell = move || {
         sender.send_modify(|count| *count += 1);
         !sender.is_closed()
     };
-    if let Err(error) = follow_kernel(Mark::EVPN, tell) {
+    if let Err(error) = follow(Box::new(tell)) {
         warn!(%error, "changes of the node are seen late");
     }
     receiver

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::flags::EvpnFlags;
-use super::outputs::{Look, Outputs};
+use super::outputs::{Look, Outputs, ways};
 use super::{rows, switch, vtep};
 
 /// How long a database may take to be read.
@@ -67,6 +67,7 @@ impl Seen {
         let mut client = rows::client(remotes, tls);
         client.synced(PATIENCE).await.map_err(failed).context("the southbound database")?;
         let mut agent = Agent::default();
+        agent.remember(ways()?);
         rows::tell_all(client.replica(), &mut agent);
         agent.set_node(vtep::node(flags, &seen));
         agent.follow();

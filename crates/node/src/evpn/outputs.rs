@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use causeway_host::{
-    Actual, Applied, BridgePorts, Error, Flows, Frr, KernelOutput, Mark, Op, Output, Problem, bring, diff,
+    Actual, Applied, BridgePorts, Error, Flows, Frr, KernelOutput, Mark, Op, Output, Problem, Seen, bring,
+    diff,
 };
-use causeway_types::host::{HostPlan, Key};
+use causeway_types::host::{HostPlan, Item, Key, Route};
 
 use super::flags::EvpnFlags;
 
@@ -45,6 +46,19 @@ impl Look {
             _ => Look { kernel: true, ..nowhere },
         }
     }
+}
+
+/// The agent's ways that this node has: who is exposed by an earlier process stays so.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub(super) fn ways() -> Result<Vec<Route>, Error> {
+    let there = KernelOutput::open(Mark::EVPN)?.read(&BTreeMap::new())?;
+    let route = |seen: Seen| match seen.item {
+        Item::Route(route) => Some(route),
+        _ => None,
+    };
+    Ok(there.into_values().filter_map(route).collect())
 }
 
 /// Ports, kernel, flows and FRR of this node.

@@ -7,12 +7,13 @@ use causeway_runtime::{Health, Tasks, describe, serve};
 use prometheus_client::registry::Registry;
 use std::collections::BTreeSet;
 use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::flags::EvpnFlags;
-use super::host::{Order, Work, kernel_events};
+use super::host::{Order, SETTLE, Work, address_events};
 use super::metrics::Metrics;
-use super::outputs::Outputs;
+use super::outputs::{Outputs, ways};
 use super::switch::SwitchSeen;
 use super::{rows, switch, vtep};
 
@@ -36,6 +37,7 @@ pub async fn run(flags: EvpnFlags) -> anyhow::Result<()> {
     tasks.start("host", work.run(received));
     serve(&mut tasks, flags.metrics_address, registry, health.clone()).await?;
     let mut task = Task::new(flags, tls, orders, metrics, health, state);
+    task.agent.remember(ways()?);
     info!("the EVPN agent has started");
     tokio::select! {
         () = task.work() => {}
@@ -108,12 +110,17 @@ impl Task {
     }
 
     async fn work(&mut self) {
-        let mut kernel = kernel_events();
+        // Whoever was told the end of the tunnels need not look for it.
+        let mut addresses = self.flags.vtep.is_none().then(|| address_events(&self.flags.vtep_device));
         loop {
             tokio::select! {
                 event = self.switch.next() => self.on_switch(event),
                 event = next(&mut self.southbound) => self.on_southbound(event),
-                Ok(()) = kernel.changed() => self.stale = true,
+                () = changed(&mut addresses) => {
+                    sleep(SETTLE).await;
+                    addresses.iter_mut().for_each(|events| drop(events.borrow_and_update()));
+                    self.stale = true;
+                }
                 Ok(()) = self.host.changed() => {}
             }
             while let Some(event) = self.southbound.as_mut().and_then(|(_, client)| client.poll_event()) {
@@ -230,5 +237,13 @@ async fn next(southbound: &mut Option<(Vec<Remote>, Client)>) -> ClientEvent {
     match southbound {
         Some((_, client)) => client.next().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Waits until something has changed.
+async fn changed(events: &mut Option<watch::Receiver<u64>>) {
+    let Some(events) = events else { return std::future::pending().await };
+    if events.changed().await.is_err() {
+        std::future::pending().await
     }
 }

@@ -53,12 +53,15 @@ pub(super) fn look(replica: &Replica) -> SwitchSeen {
     };
     let integration = said("ovn-bridge").unwrap_or_else(|| "br-int".into());
     let bridges = replica.table(BRIDGE).into_iter().flat_map(|table| replica.rows(table));
-    let numbers = bridges.filter_map(|row| Some((text(row, "name")?, ports(replica, row))));
+    // OVN's own has a port for every machine, and nobody asks for these.
+    let bridges = bridges.filter_map(|row| Some((text(row, "name")?, row)));
+    let bridges = bridges.filter(|(name, _)| *name != integration);
+    let numbers = bridges.map(|(name, row)| (name, ports(replica, row))).collect();
     SwitchSeen {
         chassis: said("system-id"),
         southbound: said("ovn-remote"),
         mappings: Node::read_mappings(&said("ovn-bridge-mappings").unwrap_or_default()),
-        numbers: numbers.filter(|(name, _)| *name != integration).collect(),
+        numbers,
         integration,
     }
 }

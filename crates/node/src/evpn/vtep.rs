@@ -18,7 +18,7 @@ pub(super) fn node(flags: &EvpnFlags, seen: &SwitchSeen) -> Result<Node, String>
         chassis.ok_or("Open vSwitch has no external_ids:system-id, so this is no chassis of OVN yet")?;
     let vtep = match flags.vtep {
         Some(vtep) => vtep,
-        None => find(&flags.vtep_device, &addresses()?).ok_or_else(|| {
+        None => find(&flags.vtep_device, &addresses(&flags.vtep_device)?).ok_or_else(|| {
             format!(
                 "{} has no IPv4 address for the tunnels; add one, or name another device or the address itself \
                  (--vtep-device, --vtep)",
@@ -35,8 +35,9 @@ pub(super) fn node(flags: &EvpnFlags, seen: &SwitchSeen) -> Result<Node, String>
     Ok(node)
 }
 
-fn addresses() -> Result<Vec<OwnAddress>, String> {
-    Kernel.surroundings().map(|around| around.addresses).map_err(|error| error.to_string())
+/// No more than is asked for: a node has an address for each machine that it shows.
+fn addresses(device: &str) -> Result<Vec<OwnAddress>, String> {
+    Kernel.addresses_of(device).map_err(|error| error.to_string())
 }
 
 fn find(device: &str, addresses: &[OwnAddress]) -> Option<Ipv4Addr> {
