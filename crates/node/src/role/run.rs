@@ -43,7 +43,7 @@ use super::silence::{Component, Signs, Silence};
 use super::wiring::Wiring;
 use crate::ovs::{Ovs, OvsConfig};
 use crate::{Applier, ApplierConfig};
-use looking::Pulse;
+use looking::{Pulse, WaitsOf};
 
 /// Two processes must not write one zone.
 const LOCK: &str = "causeway_zone";
@@ -167,6 +167,8 @@ struct Task {
     roads_stirred: bool,
     /// How far the northbound database was when connections were looked at.
     pulse: Pulse,
+    /// Who waits for rows that nobody is about to write.
+    waits: WaitsOf,
 }
 
 /// A zone of which nothing is known yet, and what writes down what comes in.
@@ -249,6 +251,7 @@ impl Task {
             stirred: true,
             roads_stirred: true,
             pulse: Pulse::default(),
+            waits: WaitsOf::default(),
         })
     }
 

@@ -1,5 +1,7 @@
 //! What of a database is not as planned, and who is to be told: the same for reports and for what counts as rendered.
 
+use std::collections::BTreeMap;
+
 use causeway_ovn::Str;
 use causeway_ovn::apply::Engine;
 use causeway_plan::room::House;
@@ -21,9 +23,28 @@ pub(super) struct Trouble {
 /// A slice is held because its input is incomplete. Whoever wrote that input is told by the index itself.
 pub(super) const HELD: &str = "Held";
 
+/// Slices of a database with rows that wait for other rows. On the way many wait for a moment, so only who still waits when nothing is
+/// left to do is in trouble, and that is said until there is nothing left to do again.
+#[derive(Debug, Default)]
+pub(super) struct Waits(BTreeMap<Str, String>);
+
+impl Waits {
+    /// Takes who waits, where the database is as planned as far as it can be.
+    pub(super) fn look(&mut self, settled: bool, waiting: &BTreeMap<Str, String>) {
+        if settled && self.0 != *waiting {
+            self.0.clone_from(waiting);
+        }
+    }
+
+    /// How many slices wait.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 impl Trouble {
     /// All troubles of a database.
-    pub(super) fn of(house: &House<'_, Zone>, engine: &Engine) -> Vec<Trouble> {
+    pub(super) fn of(house: &House<'_, Zone>, engine: &Engine, waits: &Waits) -> Vec<Trouble> {
         let trouble = |slice: &Str, reason, text: &str| Trouble {
             slice: slice.clone(),
             blame: house.blame(slice),
@@ -31,8 +52,38 @@ impl Trouble {
             message: format!("{slice} {text}"),
         };
         let failed = engine.failures().iter().map(|(slice, f)| trouble(slice, "DatabaseRefused", &f.error));
-        let waiting = engine.waiting().iter().map(|(slice, text)| trouble(slice, "Waiting", text));
+        let waiting = waits.0.iter().map(|(slice, text)| trouble(slice, "Waiting", text));
         let held = engine.held().iter().map(|(slice, text)| trouble(slice, HELD, text));
         failed.chain(waiting).chain(held).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use causeway_api::intent::ClusterConfig;
+    use causeway_ovn::apply::Options;
+    use causeway_ovn::declare::NORTHBOUND;
+    use causeway_types::NodeId;
+    use causeway_zone::ZoneConfig;
+
+    /// What waits in the middle of a round is no trouble; what waits at its end is, until the next end.
+    #[test]
+    fn who_waits_on_the_way_is_not_in_trouble() {
+        let cluster = ClusterConfig::new(vec!["10.244.0.0/16".parse().unwrap()], Vec::new(), NodeId::FIRST);
+        let zone = Zone::new(ZoneConfig::new("n1".parse().unwrap(), cluster));
+        let house = causeway_plan::northbound(&zone);
+        let engine = Engine::new(&NORTHBOUND, Options::default());
+        let troubles = |waits: &Waits| Trouble::of(&house, &engine, waits);
+        let some = [(Str::from("cnc:main:link:blue:n1:"), "waits for a router".to_owned())].into();
+        let mut waits = Waits::default();
+        waits.look(false, &some);
+        assert_eq!(troubles(&waits), []);
+        waits.look(true, &some);
+        assert_eq!(troubles(&waits)[0].blame, [Subject::Connect("main".parse().unwrap())]);
+        waits.look(false, &BTreeMap::new());
+        assert_eq!((troubles(&waits).len(), waits.len()), (1, 1), "the way is not over");
+        waits.look(true, &BTreeMap::new());
+        assert_eq!(troubles(&waits), []);
     }
 }

@@ -10,9 +10,8 @@ use tokio::time::Instant;
 use super::super::freed::{self, InUse};
 use super::super::rendered::{Keys, Ports, Progress};
 use super::super::report;
-use super::super::trouble::Trouble;
+use super::super::trouble::{Trouble, Waits};
 use super::Task;
-use crate::Applier;
 
 /// How long the first report waits until it is known what is rendered.
 const FIRST_REPORT: Duration = Duration::from_secs(10);
@@ -21,20 +20,31 @@ const SUCCESSION: Duration = Duration::from_secs(60);
 /// Where the southbound database has the keys of ports.
 const BINDINGS: &str = "Port_Binding";
 
-/// How far a database is, as far as connections are concerned: counted changes; slices held, failing, waiting.
-pub(super) type Pulse = (Option<i64>, [usize; 3]);
+/// How far a database is, as far as connections are concerned: whether nothing is left to do; counted changes; slices held, failing,
+/// waiting.
+pub(super) type Pulse = (bool, Option<i64>, [usize; 3]);
 
-fn pulse(northbound: &Applier) -> Pulse {
-    let engine = northbound.engine();
-    (northbound.counted(), [engine.held().len(), engine.failures().len(), engine.waiting().len()])
+/// Who waits in each of the two databases.
+#[derive(Debug, Default)]
+pub(super) struct WaitsOf {
+    northbound: Waits,
+    southbound: Waits,
 }
 
 impl Task {
     /// Looks the zone over, after something has happened.
     pub(super) fn look(&mut self) {
         self.looked = Instant::now();
-        self.look_for_freed();
-        let pulse = pulse(&self.northbound);
+        let Task { northbound: nb, southbound: sb, waits, .. } = self;
+        let settled = [nb.is_settled(), sb.is_settled()];
+        waits.northbound.look(settled[0], nb.engine().waiting());
+        waits.southbound.look(settled[1], sb.engine().waiting());
+        if settled == [true, true] {
+            self.look_for_freed();
+        }
+        let engine = self.northbound.engine();
+        let troubled = [engine.held().len(), engine.failures().len(), self.waits.northbound.len()];
+        let pulse = (settled[0], self.northbound.counted(), troubled);
         let open = self.rendered.is_undecided() || self.rendered.is_unproven();
         if self.roads_stirred || open || self.pulse != pulse {
             (self.roads_stirred, self.pulse) = (false, pulse);
@@ -48,8 +58,7 @@ impl Task {
 
     /// Numbers are gone when nothing here has them, number by number: no row and no plan.
     fn look_for_freed(&mut self) {
-        let settled = self.northbound.is_settled() && self.southbound.is_settled();
-        let Some(record) = self.state.freed.as_ref().filter(|_| settled) else { return };
+        let Some(record) = &self.state.freed else { return };
         if record.epoch <= self.cleared.whole() {
             return;
         }
@@ -57,7 +66,10 @@ impl Task {
         in_use.add_rows(self.northbound.replica());
         in_use.add_tunnels(self.southbound.replica(), record);
         let nb = causeway_plan::northbound(&self.state.zone);
-        in_use.add_troubled(self.northbound.replica(), &Trouble::of(&nb, self.northbound.engine()));
+        in_use.add_troubled(
+            self.northbound.replica(),
+            &Trouble::of(&nb, self.northbound.engine(), &self.waits.northbound),
+        );
         self.cleared = freed::cleared(record, &in_use);
     }
 
@@ -88,8 +100,8 @@ impl Task {
     fn troubles(&self) -> Vec<Trouble> {
         let zone = &self.state.zone;
         let (nb, sb) = (causeway_plan::northbound(zone), causeway_plan::southbound(zone));
-        let mut troubles = Trouble::of(&nb, self.northbound.engine());
-        troubles.extend(Trouble::of(&sb, self.southbound.engine()));
+        let mut troubles = Trouble::of(&nb, self.northbound.engine(), &self.waits.northbound);
+        troubles.extend(Trouble::of(&sb, self.southbound.engine(), &self.waits.southbound));
         troubles
     }
 
