@@ -18,7 +18,7 @@ pub use inventory::{inventory, transactions, way_out, zone};
 pub use outside::wait_outside;
 pub use roads::{joined, network, nothing_wrong, road, start_labelled, wait_roads};
 pub use talk::namespace;
-pub use traffic::{condition, kill_and_wait, lost_during, wait_reach};
+pub use traffic::{condition, kill_and_wait, lost_by, lost_during, lost_of, wait_reach};
 
 use causeway_sandbox::harness::Sandbox;
 use std::sync::OnceLock;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use causeway_sandbox::harness::Sandbox;
+use causeway_sandbox::harness::{Background, Sandbox};
 
 /// A condition's status and message; empty while it is not there.
 ///
@@ -27,22 +27,47 @@ pub fn wait_reach(sandbox: &Sandbox, from: &str, to: &str) {
     sandbox.wait_for(&format!("{from} and {to} to reach each other"), reaches).unwrap();
 }
 
-/// How many of a running ping's packets were lost while something happened. Ping goes on a while longer: what was on its way in the last
-/// moment, which is often the busiest, is not lost if it arrives.
+/// How many of a running ping's packets were lost while something happened.
 ///
 /// # Panics
 /// When no packet ever came back.
 pub fn lost_during(sandbox: &Sandbox, from: &str, to: &str, what: impl FnOnce()) -> u32 {
-    let address = sandbox.pod(to).addresses().unwrap().remove(0);
-    let (namespace, pod) = from.split_once('/').unwrap();
-    let words = ["exec", "--namespace", namespace, pod, "--", "ping", "-i", "0.1", &address];
-    let ping = sandbox.kubectl_in_background(&words).unwrap();
-    let mut lines = ping.lines_to("bytes from").unwrap();
+    lost_by(sandbox, from, &sandbox.pod(to).addresses().unwrap().remove(0), what)
+}
+
+/// The same for an address.
+///
+/// # Panics
+/// When no packet ever came back.
+pub fn lost_by(sandbox: &Sandbox, from: &str, address: &str, what: impl FnOnce()) -> u32 {
+    lost_of(sandbox, &[(from, address)], what).remove(0)
+}
+
+/// The same for several pings at once, each from a pod to an address. Ping goes on a while longer: what was on its way in the last moment,
+/// which is often the busiest, is not lost if it arrives.
+///
+/// # Panics
+/// When no packet of one of them ever came back.
+pub fn lost_of(sandbox: &Sandbox, flows: &[(&str, &str)], what: impl FnOnce()) -> Vec<u32> {
+    let begin = |(from, address): &(&str, &str)| {
+        let (namespace, pod) = from.split_once('/').unwrap();
+        let words = ["exec", "--namespace", namespace, pod, "--", "ping", "-i", "0.1", address];
+        let ping = sandbox.kubectl_in_background(&words).unwrap();
+        let lines = ping.lines_to("bytes from").unwrap();
+        (ping, lines)
+    };
+    let pings: Vec<(Background, Vec<String>)> = flows.iter().map(begin).collect();
     what();
     std::thread::sleep(Duration::from_millis(2 * 100 * u64::from(ON_THEIR_WAY)));
-    sandbox.pod(from).exec(&["pkill", "-INT", "ping"]).unwrap();
-    lines.extend(ping.lines_to("packets transmitted").unwrap());
-    lost(&lines)
+    let pods: BTreeSet<&str> = flows.iter().map(|(from, _)| *from).collect();
+    for pod in pods {
+        sandbox.pod(pod).exec(&["pkill", "-INT", "ping"]).unwrap();
+    }
+    let end = |(ping, mut lines): (Background, Vec<String>)| {
+        lines.extend(ping.lines_to("packets transmitted").unwrap());
+        lost(&lines)
+    };
+    pings.into_iter().map(end).collect()
 }
 
 /// So many packets may be on their way when ping is told to end: those of a second.
