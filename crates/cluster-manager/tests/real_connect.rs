@@ -112,6 +112,7 @@ fn zones_report_and_columns_are_filled(cluster: &Cluster) {
             .then(|| condition(&connect, "Ready-In-Zone-n2")["message"].clone())
     });
     assert_eq!(said, "no port");
+    people_are_told(cluster, "connect-failing", &[]);
     report(cluster, "n2", &json!({"connects": rendered}));
     let row = cluster.eventually("all zones have followed", || {
         let table = cluster.kubectl(&["get", "cnc"]);
@@ -123,21 +124,22 @@ fn zones_report_and_columns_are_filled(cluster: &Cluster) {
     for node in ["n1", "n2"] {
         assert_eq!(condition(&connect, &format!("Ready-In-Zone-{node}"))["reason"], "OVNSetupSucceeded");
     }
-    people_are_told(cluster);
+    people_are_told(cluster, "connect", &["wait", "--for=condition=Ready", "--timeout=30s"]);
 }
 
-/// What `kubectl` says of a connection that is a success, as a file to read. `CAUSEWAY_RECORD=1` writes it anew.
-fn people_are_told(cluster: &Cluster) {
+/// What `kubectl` says of the connection as it is, as a file to read. `CAUSEWAY_RECORD=1` writes it anew.
+fn people_are_told(cluster: &Cluster, file: &str, also: &[&str]) {
     let name = format!("cnc/{EXAMPLE}");
-    let commands: [&[&str]; 3] =
-        [&["get", &name], &["wait", "--for=condition=Ready", &name, "--timeout=30s"], &["describe", &name]];
+    let also: Vec<&str> = also.iter().copied().chain([name.as_str()]).collect();
+    let commands: [&[&str]; 3] = [&["get", &name], &also, &["describe", &name]];
     let text: String = commands
         .iter()
+        .filter(|words| words.len() > 1)
         .map(|words| {
             format!("$ kubectl {}\n{}\n", words.join(" "), steady(&cluster.kubectl(words)).trim_end())
         })
         .collect();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/connect.txt");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{file}.txt"));
     if std::env::var_os("CAUSEWAY_RECORD").is_some() {
         std::fs::write(&file, &text).unwrap();
     }
