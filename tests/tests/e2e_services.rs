@@ -133,6 +133,7 @@ fn services_are_where_they_are_granted() {
     a_slice_of_ones_own_reaches_nobody(sandbox, "plain/b", "strangers/s", "default");
     a_slice_of_ones_own_reaches_ones_own_pods(sandbox, "plain/b", "plain/c", "default");
     nobody_answers_at_an_aim_outside(sandbox, "blue/a", "green/c");
+    across::a_family_that_the_road_has_not(sandbox);
 
     let main = [("blue", "green")];
     sandbox.apply(&main_road("PodNetwork, ClusterIPServiceNetwork")).unwrap();

@@ -3,9 +3,17 @@
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "slow_roads/away.rs"]
+mod away;
+#[path = "slow_roads/large.rs"]
+mod large;
+
 use causeway_sandbox::harness::{Probe, Sandbox};
 use causeway_tests::ask::{Ask, asked_from_pods, url};
-use causeway_tests::{lost_during, road, shared, wait_roads};
+use causeway_tests::dial::Dialler;
+use causeway_tests::{lost_of, namespace, road, shared, wait_roads};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 const ISLANDS: &str = include_str!("manifests/pairs.yaml");
 /// One pod of each island; neighbours in this list are on different nodes.
@@ -20,6 +28,17 @@ const PODS: [(&str, &str); 8] = [
     ("lime/b", "n2"),
 ];
 const NETWORKS: [&str; 8] = ["blue", "orange", "yellow", "violet", "red", "rose", "green", "lime"];
+
+/// Who stays connected whatever happens, layer3 and layer2, by both families: he is asked all the time.
+const STAY: [(&str, &str, usize); 4] =
+    [("blue/a", "red/b", 0), ("blue/a", "red/b", 1), ("violet/a", "lime/b", 0), ("violet/a", "lime/b", 1)];
+/// How long it may take from the API until somebody is cut off, beside what OVN takes on his node: as long as the annotations of a
+/// connection may have to wait for their turn, and as long again for everybody else.
+const CUT_OFF: Duration = Duration::from_secs(2);
+/// Who was not answered for so long is cut off.
+const SILENCE: Duration = Duration::from_secs(3);
+/// Nobody waits longer for it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every pair of these networks.
 fn mesh<'a>(networks: &[&'a str]) -> Vec<(&'a str, &'a str)> {
@@ -47,13 +66,37 @@ fn topology(sandbox: &Sandbox, name: &str, wanted: &str) {
     sandbox.wait_for(&format!("{name} to be {wanted}"), moved).unwrap();
 }
 
-/// Does something that cuts some networks off, while those that stay are asked all the time.
-fn cut_off(sandbox: &Sandbox, what: &str, words: &[&str], left: &[(&str, &str)]) {
-    let lost = lost_during(sandbox, "blue/a", "red/b", || {
+/// Does something while those that stay are asked all the time; they lose nothing.
+fn nothing_lost(sandbox: &Sandbox, what: &str, act: impl FnOnce()) {
+    let addresses = STAY.map(|(_, to, number)| sandbox.pod(to).addresses().unwrap().remove(number));
+    let flows: Vec<(&str, &str)> =
+        STAY.iter().zip(&addresses).map(|((from, ..), to)| (*from, to.as_str())).collect();
+    let lost = lost_of(sandbox, &flows, act);
+    assert_eq!(lost, [0; STAY.len()], "packets of {STAY:?} lost by {what}");
+}
+
+/// Does something that cuts some networks off, of which one pod asks another one that he loses.
+fn cut_off(sandbox: &Sandbox, what: &str, words: &[&str], (from, to): (&str, &str), left: &[(&str, &str)]) {
+    let own = namespace(sandbox, from);
+    let targets = sandbox.pod(to).addresses().unwrap().into_iter();
+    let diallers: Vec<Dialler> =
+        targets.map(|to| Dialler::begin(&own, SocketAddr::new(to.parse().unwrap(), 8080))).collect();
+    let answered = || Ok(diallers.iter().all(|one| one.answered() > 0).then_some(()));
+    sandbox.wait_for(&format!("{from} to be answered by {to}"), answered).unwrap();
+    nothing_lost(sandbox, what, || {
         sandbox.kubectl(words).unwrap();
+        let written = Instant::now();
+        let node = PODS.iter().find(|(pod, _)| *pod == from).unwrap().1;
+        sandbox.exec(node, &["ovn-nbctl", "--wait=hv", "--timeout=60", "sync"]).unwrap();
+        let raw = written.elapsed();
+        let last = || diallers.iter().filter_map(Dialler::last).max().unwrap();
+        let silent = || Ok((last().elapsed() > SILENCE).then_some(()));
+        sandbox.wait_within(&format!("{from} to lose {to} by {what}"), PATIENCE, silent).unwrap();
+        let took = last().saturating_duration_since(written);
+        println!("{what}: {from} lost {to} after {took:.1?}, OVN on {node} took {raw:.1?}");
+        assert!(took <= CUT_OFF + 2 * raw, "{what}: {took:?}, OVN {raw:?}");
         wait(sandbox, left);
     });
-    assert_eq!(lost, 0, "packets of blue and red lost by {what}");
 }
 
 #[test]
@@ -67,16 +110,18 @@ fn every_pair_of_kinds() {
     sources_are_kept(sandbox);
     networks_come_and_go(sandbox);
     for wanted in ["compact", "transit"] {
-        let lost = lost_during(sandbox, "blue/a", "red/b", || topology(sandbox, "all", wanted));
-        assert_eq!(lost, 0, "packets lost on the way to {wanted}");
+        nothing_lost(sandbox, &format!("the way to {wanted}"), || topology(sandbox, "all", wanted));
         wait(sandbox, &mesh(&NETWORKS));
         sources_are_kept(sandbox);
         if wanted == "compact" {
             networks_come_and_go(sandbox);
+            away::a_node_that_was_away(sandbox);
+            sandbox.apply(&road("all", "all", 168, "PodNetwork")).unwrap();
+            wait(sandbox, &mesh(&NETWORKS));
         }
     }
     a_service_gains_a_port(sandbox);
-    a_node_that_was_away(sandbox);
+    away::a_node_that_was_away(sandbox);
 }
 
 /// cnc-cases X13: a service that gains a port of UDP is reached by both protocols, by both families and from every node.
@@ -132,72 +177,47 @@ fn networks_come_and_go(sandbox: &Sandbox) {
         sandbox,
         "a namespace's label",
         &["label", "namespace", "green", "all-"],
+        ("green/a", "red/b"),
         &mesh(&all_but(&["green"])),
     );
     cut_off(
         sandbox,
         "a network's label",
         &["label", "cudn", "yellow", "all-"],
+        ("yellow/c", "red/b"),
         &mesh(&all_but(&["green", "yellow"])),
     );
-    sandbox.kubectl(&["label", "namespace", "green", "all=yes"]).unwrap();
-    cut_off(sandbox, "what came back", &["label", "cudn", "yellow", "all=yes"], &mesh(&NETWORKS));
-
-    // Another road of the two that are asked, so that the first can lose its selector, and go.
-    sandbox.kubectl(&["label", "cudn", "blue", "pair=yes"]).unwrap();
-    sandbox.kubectl(&["label", "namespace", "red", "pair=yes"]).unwrap();
-    sandbox.apply(&road("pair", "pair", 169, "PodNetwork")).unwrap();
-    let ready = ["wait", "--for=condition=Ready", "cnc/pair", "--timeout=60s"];
-    sandbox.kubectl(&ready).unwrap();
-    let own = all_but(&["blue", "orange", "yellow", "violet"]);
-    let both: Vec<(&str, &str)> = mesh(&own).into_iter().chain([("blue", "red")]).collect();
-    let patch = r#"{"spec":{"networkSelectors":[{"networkSelectionType":"PrimaryUserDefinedNetworks","primaryUserDefinedNetworkSelector":{"namespaceSelector":{"matchLabels":{"all":"yes"}}}}]}}"#;
-    cut_off(sandbox, "a selector", &["patch", "cnc", "all", "--type=merge", "--patch", patch], &both);
-    cut_off(sandbox, "deletion", &["delete", "cnc", "all", "--timeout=60s"], &[("blue", "red")]);
-    let again = road("all", "all", 168, "PodNetwork");
-    let lost = lost_during(sandbox, "blue/a", "red/b", || {
-        sandbox.apply(&again).unwrap();
+    nothing_lost(sandbox, "what came back", || {
+        sandbox.kubectl(&["label", "namespace", "green", "all=yes"]).unwrap();
+        sandbox.kubectl(&["label", "cudn", "yellow", "all=yes"]).unwrap();
         wait(sandbox, &mesh(&NETWORKS));
     });
-    assert_eq!(lost, 0, "packets lost by another road");
-    cut_off(sandbox, "deletion of one of two", &["delete", "cnc", "pair", "--timeout=60s"], &mesh(&NETWORKS));
-    sandbox.kubectl(&["label", "cudn", "blue", "pair-"]).unwrap();
-    sandbox.kubectl(&["label", "namespace", "red", "pair-"]).unwrap();
+    the_first_of_two_goes(sandbox);
 }
 
-/// A node is cut off while one connection goes and another one comes, with the same links: nobody there ever reaches, or is
-/// reached, by what it still has of the first.
-fn a_node_that_was_away(sandbox: &Sandbox) {
-    for (kind, name) in [("cudn", "yellow"), ("namespace", "rose"), ("namespace", "lime")] {
-        sandbox.kubectl(&["label", kind, name, "late=yes"]).unwrap();
-    }
-    sandbox.partition("n3", true).unwrap();
-    sandbox.kubectl(&["delete", "cnc", "all", "--timeout=60s"]).unwrap();
-    sandbox.apply(&road("late", "late", 168, "PodNetwork")).unwrap();
-    let pods = ["blue/a", "red/b", "lime/b", "green/a"];
-    let alone = || {
-        let matrix = sandbox.matrix_with(&pods, &[Probe::ALL[0]])?;
-        Ok(matrix.wrong(|from, to| from == to).is_empty().then_some(()))
-    };
-    sandbox.wait_for("everybody on the other nodes to be alone", alone).unwrap();
-    sandbox.partition("n3", false).unwrap();
-    // From the first packet on.
-    let joined = [("yellow", "rose"), ("yellow", "lime"), ("rose", "lime")];
-    let strangers = || {
-        let all = PODS.map(|(pod, _)| pod);
-        let matrix = sandbox.matrix_with(&all, &[Probe::ALL[0]])?;
-        let wrong = matrix.wrong(|from, to| {
-            causeway_tests::joined(&joined, causeway_tests::network(from), causeway_tests::network(to))
-        });
-        for (one, other) in mesh(&NETWORKS).into_iter().filter(|pair| !joined.contains(pair)) {
-            let pod =
-                |network: &str| all.into_iter().find(|pod| causeway_tests::network(pod) == network).unwrap();
-            let (one, other) = (pod(one), pod(other));
-            assert!(!matrix.leaks(one, other) && !matrix.leaks(other, one), "{one} and {other}:\n{matrix}");
-        }
-        Ok(wrong.is_empty().then_some(()))
-    };
-    sandbox.wait_for("the new road and no other", strangers).unwrap();
-    wait(sandbox, &joined);
-    sandbox.kubectl(&["delete", "cnc", "late", "--timeout=60s"]).unwrap();
+/// Another road of those that are asked, so that the first can lose its selector, and go.
+fn the_first_of_two_goes(sandbox: &Sandbox) {
+    const PAIR: [(&str, &str); 4] =
+        [("cudn", "blue"), ("cudn", "violet"), ("namespace", "red"), ("namespace", "lime")];
+    PAIR.iter().for_each(|(kind, name)| drop(sandbox.kubectl(&["label", kind, name, "pair=yes"]).unwrap()));
+    sandbox.apply(&road("pair", "pair", 169, "PodNetwork")).unwrap();
+    sandbox.kubectl(&["wait", "--for=condition=Ready", "cnc/pair", "--timeout=60s"]).unwrap();
+    let pair = mesh(&["blue", "violet", "red", "lime"]);
+    let own = all_but(&["blue", "orange", "yellow", "violet"]);
+    let both: Vec<(&str, &str)> = mesh(&own).into_iter().chain(pair.iter().copied()).collect();
+    let patch = r#"{"spec":{"networkSelectors":[{"networkSelectionType":"PrimaryUserDefinedNetworks","primaryUserDefinedNetworkSelector":{"namespaceSelector":{"matchLabels":{"all":"yes"}}}}]}}"#;
+    let words = ["patch", "cnc", "all", "--type=merge", "--patch", patch];
+    cut_off(sandbox, "a selector", &words, ("blue/a", "rose/c"), &both);
+    let words = ["delete", "cnc", "all", "--wait=false"];
+    cut_off(sandbox, "deletion", &words, ("rose/c", "green/a"), &pair);
+    sandbox.kubectl(&["delete", "cnc", "all", "--ignore-not-found", "--timeout=60s"]).unwrap();
+    nothing_lost(sandbox, "another road", || {
+        sandbox.apply(&road("all", "all", 168, "PodNetwork")).unwrap();
+        wait(sandbox, &mesh(&NETWORKS));
+    });
+    nothing_lost(sandbox, "the end of one of two", || {
+        sandbox.kubectl(&["delete", "cnc", "pair", "--timeout=60s"]).unwrap();
+        wait(sandbox, &mesh(&NETWORKS));
+    });
+    PAIR.iter().for_each(|(kind, name)| drop(sandbox.kubectl(&["label", kind, name, "pair-"]).unwrap()));
 }

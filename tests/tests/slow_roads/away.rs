@@ -1,0 +1,120 @@
+//! A node that was away while one road went and another one came.
+
+use super::{NETWORKS, PODS, mesh, wait};
+use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_tests::forged::{self, Watcher};
+use causeway_tests::{joined, namespace, network, road};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const DEVICE: &str = "ovn-udn1";
+/// What a stranger sends from and to.
+const PORTS: [u16; 2] = [9201, 9202];
+/// How long he waits between two rounds.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The networks of the new road.
+const LATE: [(&str, &str); 3] = [("yellow", "rose"), ("yellow", "lime"), ("rose", "lime")];
+/// Of the first road alone, from the node that is away and to it; by the first one all of them have heard each other.
+const STRANGERS: [(&str, &str); 6] = [
+    ("yellow/c", "blue/a"),
+    ("rose/c", "green/a"),
+    ("yellow/c", "red/b"),
+    ("blue/a", "yellow/c"),
+    ("green/a", "rose/c"),
+    ("red/b", "rose/c"),
+];
+
+/// Two strangers, and what is sent from the first one to the second one.
+struct Stranger {
+    from: PathBuf,
+    to: PathBuf,
+    sockets: Vec<(SocketAddr, SocketAddr)>,
+}
+
+impl Stranger {
+    fn all(sandbox: &Sandbox) -> Vec<Self> {
+        let addresses = |pod: &str| -> Vec<IpAddr> {
+            sandbox.pod(pod).addresses().unwrap().iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let one = |(from, to): &(&str, &str)| {
+            let pairs = addresses(from).into_iter().zip(addresses(to));
+            let sockets = pairs.map(|(from, to)| ((from, PORTS[0]).into(), (to, PORTS[1]).into())).collect();
+            Self { from: namespace(sandbox, from), to: namespace(sandbox, to), sockets }
+        };
+        STRANGERS.iter().map(one).collect()
+    }
+
+    /// Packets that want no answer.
+    fn send(&self) {
+        self.sockets.iter().for_each(|(from, to)| forged::send(&self.from, DEVICE, *from, *to));
+    }
+}
+
+/// A node is cut off while one connection goes and another one comes, with the same links: nobody there ever reaches, or is
+/// reached, by what it still has of the first, be it by a single packet.
+pub(crate) fn a_node_that_was_away(sandbox: &Sandbox) {
+    for (kind, name) in [("cudn", "yellow"), ("namespace", "rose"), ("namespace", "lime")] {
+        sandbox.kubectl(&["label", kind, name, "late=yes"]).unwrap();
+    }
+    let strangers = Stranger::all(sandbox);
+    for one in &strangers {
+        let watcher = Watcher::begin(&one.to, DEVICE);
+        one.send();
+        assert_ne!(watcher.end(), BTreeSet::new(), "by the first road they hear each other");
+    }
+    sandbox.partition("n3", true).unwrap();
+    sandbox.kubectl(&["delete", "cnc", "all", "--timeout=60s"]).unwrap();
+    sandbox.apply(&road("late", "late", 168, "PodNetwork")).unwrap();
+    let pods = ["blue/a", "red/b", "lime/b", "green/a"];
+    let alone = || {
+        let matrix = sandbox.matrix_with(&pods, &[Probe::ALL[0]])?;
+        Ok(matrix.wrong(|from, to| from == to).is_empty().then_some(()))
+    };
+    sandbox.wait_for("everybody on the other nodes to be alone", alone).unwrap();
+    let watchers: Vec<Watcher> =
+        strangers.iter().map(|stranger| Watcher::begin(&stranger.to, DEVICE)).collect();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _over = Over(&over);
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                strangers.iter().for_each(Stranger::send);
+                std::thread::sleep(PAUSE);
+            }
+        });
+        sandbox.partition("n3", false).unwrap();
+        wait_for_the_new_road(sandbox);
+        wait(sandbox, &LATE);
+    });
+    let heard: Vec<_> = watchers.into_iter().map(Watcher::end).zip(STRANGERS).collect();
+    assert!(heard.iter().all(|(heard, _)| heard.is_empty()), "{heard:?}");
+    sandbox.kubectl(&["delete", "cnc", "late", "--timeout=60s"]).unwrap();
+}
+
+/// Ends whoever sends all the time, also when the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// From the first answer on.
+fn wait_for_the_new_road(sandbox: &Sandbox) {
+    let strangers = || {
+        let all = PODS.map(|(pod, _)| pod);
+        let matrix = sandbox.matrix_with(&all, &[Probe::ALL[0]])?;
+        let wrong = matrix.wrong(|from, to| joined(&LATE, network(from), network(to)));
+        for (one, other) in mesh(&NETWORKS).into_iter().filter(|pair| !LATE.contains(pair)) {
+            let pod = |name: &str| all.into_iter().find(|pod| network(pod) == name).unwrap();
+            let (one, other) = (pod(one), pod(other));
+            assert!(!matrix.leaks(one, other) && !matrix.leaks(other, one), "{one} and {other}:\n{matrix}");
+        }
+        Ok(wrong.is_empty().then_some(()))
+    };
+    sandbox.wait_for("the new road and no other", strangers).unwrap();
+}
