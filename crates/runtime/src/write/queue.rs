@@ -187,9 +187,13 @@ impl Queue {
     }
 }
 
-/// All nodes read a connection's annotations: a label that flaps must not make them read more than once a second.
+/// All nodes read a connection's annotations, and which numbers are freed: a label that flaps, or many networks that go, must not make
+/// them read more than once a second.
 fn is_spaced((target, part): &Key) -> bool {
-    target.kind == Kind::ClusterNetworkConnect && *part == Part::Annotations
+    matches!(
+        (target.kind, part),
+        (Kind::ClusterNetworkConnect, Part::Annotations) | (Kind::ConfigMap, Part::Data)
+    )
 }
 
 fn pause(failures: u32) -> Duration {
@@ -309,10 +313,10 @@ mod tests {
         assert_eq!(tokens(&queue.due(now + Duration::from_millis(100))), [2]);
     }
 
-    /// A connection's annotations are written once a second at most, with the newest value; its status, and other objects, do
-    /// not wait for that.
+    /// A connection's annotations are written once a second at most, with the newest value, and so are freed numbers; its status, and
+    /// other objects, do not wait for that.
     #[test]
-    fn annotations_of_connections_are_spaced() {
+    fn what_every_node_reads_is_spaced() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut queue = Queue::new(10);
@@ -322,6 +326,7 @@ mod tests {
             queue.put(request(connect, "c", blocks, step), at(step * 100));
             queue.put(request(connect, "c", Part::Status, 100 + step), at(step * 100));
             queue.put(request(connect, &format!("c{step}"), blocks, 200), at(step * 100));
+            queue.put(request(Kind::ConfigMap, "freed", Part::Data, 300 + step), at(step * 100));
             loop {
                 let due = queue.due(at(step * 100));
                 if due.is_empty() {
@@ -335,7 +340,8 @@ mod tests {
             |wanted: std::ops::Range<u64>| written.iter().filter(move |(_, token)| wanted.contains(token));
         assert_eq!(of(0..100).collect::<Vec<_>>(), [&(0, 0), &(10, 10), &(20, 20), &(30, 30)]);
         assert_eq!((of(100..200).count(), of(200..201).count()), (40, 40));
-        assert!(queue.resting.len() <= 11, "who has rested is forgotten: {}", queue.resting.len());
+        assert_eq!(of(300..400).collect::<Vec<_>>(), [&(0, 300), &(10, 310), &(20, 320), &(30, 330)]);
+        assert!(queue.resting.len() <= 12, "who has rested is forgotten: {}", queue.resting.len());
         // One that failed is tried again after its pause, and rests as well.
         let failing = queue.due(at(4_000));
         queue.ended(&failing[0], &Ended::Failed("no".into()), at(4_000));
