@@ -36,6 +36,11 @@ impl Zone {
         self.use_of(network, &self.config.node)
     }
 
+    /// Whether pods of a network are on this node; those of others may need it here as well.
+    pub fn use_by_own_pods(&self, network: &NetworkName) -> Use {
+        self.usage.of(network, &self.config.node)
+    }
+
     /// Whether pods of this node reach a network by compact connections: what is needed of it is the way to other nodes.
     pub(super) fn is_destination(&self, network: &NetworkName) -> bool {
         let mut compact = self.connects_of(network).filter(|info| info.has_stubs());

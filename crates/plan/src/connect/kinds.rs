@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use causeway_api::crd::Topology;
 use causeway_ovn::Plan;
 use causeway_types::{ConnectName, ConnectNames, NetworkName, NodeName};
-use causeway_zone::{Change, ConnectInfo, Connecting, Subject, Zone};
+use causeway_zone::{Change, ConnectInfo, Connecting, Subject, Use, Zone};
 
 use super::{Road, balancers, guard, link, of_links, of_node, refusal, road, settled, steering};
 use crate::room::{Component, Kind, Slices};
@@ -444,7 +444,8 @@ impl Kind<Zone> for Policies {
             others.map(key).collect()
         };
         let roads = roads(zone, only.connect.as_ref(), only.from.as_ref());
-        roads.filter(|road| !road.info.is_compact()).flat_map(of).collect()
+        let sends = |road: &Road<'_>| zone.use_by_own_pods(road.name()) != Use::Unused;
+        roads.filter(|road| !road.info.is_compact()).filter(sends).flat_map(of).collect()
     }
 
     fn plan(&self, zone: &Zone, key: &PolicyKey) -> Plan {
@@ -453,7 +454,13 @@ impl Kind<Zone> for Policies {
             if info.needs_guards() && zone.active(&key.to).is_none() {
                 return Err(Plan::Absent);
             }
-            Road::of(zone, info, &key.from).map(|road| steering::policy(&road, &key.to))
+            let road = Road::of(zone, info, &key.from)?;
+            // A network that is here for others to reach has nobody here to send.
+            Ok(match zone.use_by_own_pods(&key.from) {
+                Use::Used => steering::policy(&road, &key.to),
+                Use::Unused => Plan::Absent,
+                Use::Idle | Use::Unknown => Plan::Keep,
+            })
         });
         planned.unwrap_or_else(|plan| plan)
     }
