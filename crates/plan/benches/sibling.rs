@@ -47,6 +47,7 @@ fn attachment(number: u32, id: u32, topology: &str) -> Nad {
     let subnets = if topology == "layer3" { format!("10.{id}.0.0/16/24") } else { format!("20.{id}.0.0/16") };
     let config = json!({"topology": topology, "subnets": subnets});
     let mut nad = nad(&format!("ns{number}/s{id}"), &format!("cluster_udn_s{id}"), id, config);
+    nad.annotate("k8s.ovn.org/primary-network-created", Some(&id.to_string()));
     nad.annotate("k8s.ovn.org/primary-network-set", Some(&NetworkSet::of("team").to_string()));
     nad
 }

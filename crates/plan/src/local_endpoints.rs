@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use causeway_record::ObjectKey;
 use causeway_types::NetworkName;
-use causeway_zone::{ServiceInfo, Serving, Zone};
+use causeway_zone::{Choice, ServiceInfo, Serving, Zone};
 
 /// What one of the node's ports says.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -38,7 +38,7 @@ fn ready_here(zone: &Zone, key: &ObjectKey, service: &ServiceInfo, network: &Net
     let mut families = BTreeMap::new();
     for slice in zone.endpoints(key, network) {
         let counts = |one: &&causeway_zone::EndpointInfo| {
-            one.here && (one.ready || service.publish_not_ready) && zone.is_served(key, network, slice, one)
+            one.here && service.chooses(Choice::Ready, one) && zone.is_served(key, network, slice, one)
         };
         for one in slice.endpoints.iter().filter(counts) {
             *families.entry(one.address.is_ipv4()).or_insert(0) += 1;

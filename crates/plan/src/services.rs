@@ -21,8 +21,8 @@ use causeway_types::{
     Families, Family, MasqueradeRole, NamespaceName, NetworkName, NetworkNames, NodeName, masquerade_address,
 };
 use causeway_zone::{
-    Active, Change, ConnectInfo, EndpointInfo, Protocol, ServiceInfo, ServicePort, Serving, SliceInfo,
-    Subject, Zone,
+    Active, Change, Choice, ConnectInfo, Protocol, ServiceInfo, ServicePort, Serving, SliceInfo, Subject,
+    Zone,
 };
 
 use crate::connect;
@@ -104,9 +104,14 @@ impl Kind<Zone> for Services {
             Change::Endpoints { service, network } => vec![ServiceKey::new(service, network).into()],
             Change::Namespace(namespace) => services_in(zone, namespace).into_iter().collect(),
             Change::Network(name) | Change::Offers(name) if name.is_default() => {
+            Change::Sibling { namespace, network } => among_siblings(zone, namespace, network),
                 vec![Slices::under(&ServiceKeys::default())]
             }
             Change::Network(name) | Change::Offers(name) => {
+            Change::Network(name) if zone.service_connects(name).next().is_none() => {
+                let namespaces = zone.namespaces_of(name);
+                namespaces.iter().flat_map(|namespace| network_in(zone, namespace, name)).collect()
+            }
                 let namespaces = zone.namespaces_of(name);
                 namespaces.iter().filter_map(|namespace| services_in(zone, namespace)).collect()
             }
@@ -137,6 +142,23 @@ fn services_in(zone: &Zone, namespace: &NamespaceName) -> Option<Slices<ServiceK
 
 /// The longest affinity that Kubernetes has; OVN keeps none that long, so there the client's address chooses.
 const LONGEST_AFFINITY: u32 = 86_400;
+/// What a network concerns in one of its namespaces.
+fn network_in(zone: &Zone, namespace: &NamespaceName, network: &NetworkName) -> Vec<Slices<ServiceKey>> {
+    match zone.primaries(namespace).len() {
+        0 | 1 => services_in(zone, namespace).into_iter().collect(),
+        _ => among_siblings(zone, namespace, network),
+    }
+}
+
+/// What one of several networks concerns in a namespace: the services there, on that network; and on all networks those that it concerns.
+fn among_siblings(zone: &Zone, namespace: &NamespaceName, network: &NetworkName) -> Vec<Slices<ServiceKey>> {
+    let whole = |key: ObjectKey| {
+        Slices::under(&ServiceKeys { namespace: Some(key.namespace), service: Some(key.name), network: None })
+    };
+    let own = zone.services_in(namespace).map(|key| ServiceKey::new(&key, network).into());
+    own.chain(zone.services_at(namespace, network).into_iter().map(whole)).collect()
+}
+
 
 /// Where a load balancer is, and for whom.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -338,8 +360,8 @@ impl Served<'_> {
 
     /// Ready endpoints; if there are none, those that serve while they go.
     fn targets(&self, port: &ServicePort, family: Family, from: From) -> BTreeSet<SocketAddr> {
-        let ready = self.endpoints(port, family, from, |one| one.ready || self.service.publish_not_ready);
-        if ready.is_empty() { self.endpoints(port, family, from, |one| one.draining) } else { ready }
+        let mut choices = Choice::ALL.into_iter().map(|choice| self.endpoints(port, family, from, choice));
+        choices.find(|targets| !targets.is_empty()).unwrap_or_default()
     }
 
     fn endpoints(
@@ -347,14 +369,14 @@ impl Served<'_> {
         port: &ServicePort,
         family: Family,
         from: From,
-        serves: impl Fn(&EndpointInfo) -> bool,
+        choice: Choice,
     ) -> BTreeSet<SocketAddr> {
         let mut targets = BTreeSet::new();
         for slice in &self.slices {
             let ports = slice.ports.iter().filter(|of| of.name == port.name && of.protocol == port.protocol);
             for number in ports.map(|of| of.port) {
                 let chosen = slice.endpoints.iter().filter(|one| {
-                    let counts = (one.here || from == From::Everywhere) && serves(one);
+                    let counts = (one.here || from == From::Everywhere) && self.service.chooses(choice, one);
                     let here = Family::of(&one.address) == family && counts;
                     here && self.zone.is_served(self.key, self.scope.name(), slice, one)
                 });

@@ -81,7 +81,7 @@ pub fn follows(zone: &Zone, change: &Change) -> Vec<ObjectKey> {
         Change::Network(name) => {
             zone.pods_of(name).into_iter().filter(|pod| zone.local(pod).is_some()).collect()
         }
-        Change::Namespace(namespace) => {
+        Change::Namespace(namespace) | Change::Sibling { namespace, .. } => {
             zone.locals().filter(|pod| pod.namespace == *namespace).cloned().collect()
         }
         _ => Vec::new(),

@@ -95,19 +95,22 @@ fn on_fabric(id: u32, namespace: &str) -> Nad {
 }
 
 fn nads() -> impl Strategy<Value = Event> {
-    (1..=4u32, prop::sample::select(vec!["ns1", "ns2"]), 0..8u8).prop_map(|(id, namespace, kind)| {
-        let mut nad = network(id, namespace, kind == 4);
-        match kind {
-            0 | 1 => return Event::NoNad(nad.key),
-            2 => nad.annotate("k8s.ovn.org/network-id", None),
-            3 => nad.annotate("k8s.ovn.org/network-id", Some("7")),
-            5 => nad.annotate("k8s.ovn.org/network-id", Some("many")),
-            6 => nad.configure("{"),
-            7 => nad = on_fabric(id, namespace),
-            _ => {}
-        }
-        Event::Nad(nad)
-    })
+    (1..=4u32, prop::sample::select(vec!["ns1", "ns2"]), 0..8u8, 0..3u8).prop_map(
+        |(id, namespace, kind, age)| {
+            let mut nad = network(id, namespace, kind == 4);
+            nad.annotate("k8s.ovn.org/primary-network-created", Some(&age.to_string()));
+            match kind {
+                0 | 1 => return Event::NoNad(nad.key),
+                2 => nad.annotate("k8s.ovn.org/network-id", None),
+                3 => nad.annotate("k8s.ovn.org/network-id", Some("7")),
+                5 => nad.annotate("k8s.ovn.org/network-id", Some("many")),
+                6 => nad.configure("{"),
+                7 => nad = on_fabric(id, namespace),
+                _ => {}
+            }
+            Event::Nad(nad)
+        },
+    )
 }
 
 fn pods() -> impl Strategy<Value = Event> {

@@ -260,6 +260,58 @@ fn j031_services_are_on_both() {
     );
 }
 
+/// What joins others concerns services there, and those that know it; what is older than they, or goes, concerns all.
+#[test]
+fn a_sibling_that_comes_looks_at_its_own_services() {
+    let looked_at = |zone: &Zone, changes: &causeway_zone::Changes| {
+        let slices = Dirty::after(zone, changes).northbound.into_iter();
+        let mut found: Vec<String> = slices.filter(|slice| slice.starts_with("service:")).collect();
+        found.sort();
+        found
+    };
+    let mut zone = served(Some("shared"));
+    zone.apply_service(&service("ns1/other", &["10.96.0.51"]));
+    zone.apply_endpoint_slice(&slice("ns1/other-1", "other", Some("cluster_udn_s3"), &["10.3.0.6@n1"]));
+    let changes = zone.apply_nad(&sibling("ns1", "s5", 5));
+    assert_eq!(
+        looked_at(&zone, &changes),
+        ["service:ns1:other:cluster_udn_s5:", "service:ns1:web:cluster_udn_s5:"]
+    );
+    zone.apply_endpoint_slice(&slice("ns1/other-1", "other", Some("cluster_udn_s3"), &["10.7.0.5@n1"]));
+    let changes = zone.apply_nad(&sibling("ns1", "s7", 7));
+    assert_eq!(
+        looked_at(&zone, &changes),
+        ["service:ns1:other:", "service:ns1:other:cluster_udn_s7:", "service:ns1:web:cluster_udn_s7:"]
+    );
+    let mut old = sibling("ns1", "s9", 9);
+    old.annotate("k8s.ovn.org/primary-network-created", Some("1"));
+    let changes = zone.apply_nad(&old);
+    assert!(looked_at(&zone, &changes).contains(&"service:ns1:".to_owned()), "{changes:?}");
+    let changes = zone.delete_nad(&key("ns1", "s7"));
+    assert!(looked_at(&zone, &changes).contains(&"service:ns1:".to_owned()), "{changes:?}");
+}
+
+/// Siblings are older and younger by their objects, which a namespace's definitions say: those may have come at once, or anew.
+#[test]
+fn the_age_of_a_network_is_that_of_its_object() {
+    let of = |created: [Option<&str>; 2]| {
+        let mut zone = two_nodes(Ip::V4, None);
+        for (id, created) in [3, 4].into_iter().zip(created) {
+            let mut nad = sibling("ns1", &format!("s{id}"), id);
+            nad.created = 100;
+            nad.annotate("k8s.ovn.org/primary-network-created", created);
+            zone.apply_nad(&nad);
+        }
+        let namespace = "ns1".parse().unwrap();
+        zone.primaries(&namespace).into_iter().map(|(_, name)| name.to_string()).collect::<Vec<_>>()
+    };
+    let (three, four) = ("cluster_udn_s3", "cluster_udn_s4");
+    assert_eq!(of([Some("20"), Some("10")]), [four, three]);
+    assert_eq!(of([Some("10"), Some("20")]), [three, four]);
+    assert_eq!(of([None, None]), [three, four], "by name, when nothing else tells");
+    assert_eq!(of([None, Some("10")]), [four, three], "what does not say so is as old as its definition");
+}
+
 /// The way in from outside is the oldest network with an endpoint, and follows the endpoints.
 #[test]
 fn the_entry_is_the_oldest_with_an_endpoint() {
@@ -271,6 +323,56 @@ fn the_entry_is_the_oldest_with_an_endpoint() {
     assert_eq!(entry(&zone), "cluster_udn_s4");
     zone.apply_endpoint_slice(&slice("ns1/web-1", "web", Some("cluster_udn_s3"), &[]));
     assert_eq!(entry(&zone), "cluster_udn_s3");
+}
+
+/// Its endpoints are chosen as targets are: ready ones, then those that serve while they go; on the node itself if only these serve.
+#[test]
+fn the_entry_has_the_targets() {
+    let web: ObjectKey = key("ns1", "web");
+    let mut zone = served(Some("shared"));
+    // The endpoints of networks 3 and 4, each with whether it is ready, and whether it goes.
+    let entry = |zone: &mut Zone, three: (bool, bool), four: (bool, bool)| {
+        let mut mirror = slice("ns1/web-1", "web", Some("cluster_udn_s3"), &["10.3.0.5@n1", "203.4.0.7@n2"]);
+        for (endpoint, (ready, going)) in mirror.endpoints.iter_mut().zip([three, four]) {
+            endpoint.conditions.ready = Some(ready);
+            endpoint.conditions.serving = Some(ready || going);
+            endpoint.conditions.terminating = Some(going);
+        }
+        zone.apply_endpoint_slice(&mirror);
+        let router = rows(zone, WEB, "Load_Balancer", &["name", "vips"]);
+        let network = zone.entry_network(&web).unwrap();
+        // Where all targets are its own, the load balancer is the same on all routers and switches.
+        let names =
+            ["node_router_n1", "cluster"].map(|word| format!("{network}_Service_ns1/web_TCP_{word} | "));
+        let own = router.iter().find(|row| names.iter().any(|name| row.starts_with(name))).unwrap();
+        own.split_once("10.96.0.50:80=").map_or(String::new(), |(_, targets)| targets.to_owned())
+    };
+    let (three, four) = ("10.3.0.5:8080", "203.4.0.7:8080");
+    let (ready, draining, neither) = ((true, false), (false, true), (false, false));
+    assert_eq!(entry(&mut zone, ready, ready), three);
+    assert_eq!(
+        entry(&mut zone, draining, ready),
+        four,
+        "who goes takes no new clients while another is ready"
+    );
+    assert_eq!(entry(&mut zone, neither, draining), four);
+    assert_eq!(entry(&mut zone, draining, draining), three);
+    assert_eq!(entry(&mut zone, neither, neither), "");
+
+    let early = |local: bool| {
+        let mut service = service("ns1/web", &["10.96.0.50"]);
+        (service.publish_not_ready, service.external_local) = (true, local);
+        service
+    };
+    zone.apply_service(&early(false));
+    assert_eq!(entry(&mut zone, neither, ready), three, "it need not be ready");
+    let mut mine = early(true);
+    mine.publish_not_ready = false;
+    zone.apply_service(&mine);
+    // Clients of the service's own address are sent anywhere.
+    assert_eq!(entry(&mut zone, draining, ready), "");
+    assert_eq!(zone.entry_network(&web).unwrap().as_str(), "cluster_udn_s3", "it has the one on the node");
+    assert_eq!(entry(&mut zone, neither, ready), four);
 }
 
 /// A connection gets a service once, by the oldest of its networks that is connected, without targets that it does not reach.

@@ -1,6 +1,6 @@
 //! Network attachment definitions: which network each is of, and the numbers that it carries.
 
-use causeway_api::annotations::{Annotation, TunnelKeys, keys};
+use causeway_api::annotations::{Annotation, NetworkCreated, TunnelKeys, keys};
 use causeway_api::crd::NetworkAttachmentDefinition;
 use causeway_api::nad::{self, Attachment};
 use causeway_types::{NetworkId, NetworkName, NetworkSet};
@@ -43,6 +43,9 @@ pub struct Nad {
     /// Which networks serve the same namespaces.
     #[serde(skip_serializing)]
     pub set: Read<NetworkSet>,
+    /// When the object of its network was created, in seconds since 1970.
+    #[serde(skip_serializing)]
+    pub network_created: Option<i64>,
     /// The tunnel keys of its network.
     #[serde(skip_serializing)]
     pub tunnel_keys: Read<TunnelKeys>,
@@ -107,6 +110,7 @@ impl Nad {
             network: None,
             id: Ok(None),
             set: Ok(None),
+            network_created: None,
             tunnel_keys: Ok(None),
         }
     }
@@ -121,6 +125,10 @@ impl Nad {
             keys::NETWORK_NAME => self.network = text.and_then(|name| NetworkName::new(name).ok()),
             NetworkId::KEY => self.id = read(text),
             NetworkSet::KEY => self.set = read(text),
+            NetworkCreated::KEY => {
+                self.network_created =
+                    text.and_then(|text| NetworkCreated::parse(text).ok()).map(|created| created.0);
+            }
             TunnelKeys::KEY => self.tunnel_keys = read(text),
             _ => {}
         }

@@ -147,10 +147,15 @@ impl Zone {
         }
     }
 
-    /// Roads of a network have changed: endpoints outside of it are judged anew.
+    /// Roads of a network have changed: endpoints outside of it are judged anew, but for those in other primary networks of the
+    /// namespace, which are served whatever roads there are.
     pub(super) fn roads_moved(&self, network: &NetworkName, changes: &mut Changes) {
-        let outside = |one: &EndpointInfo| !self.is_in(network, one.address);
         for namespace in self.namespaces_of(network) {
+            let primaries = self.primary_names(&namespace);
+            let outside = |one: &EndpointInfo| {
+                let in_it = |own: &NetworkName| self.is_in(own, one.address);
+                !in_it(network) && !primaries.iter().any(|primary| in_it(primary))
+            };
             for service in self.services.naming(&namespace, outside) {
                 changes.add(Change::Endpoints { service, network: network.clone() });
             }

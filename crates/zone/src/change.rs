@@ -26,6 +26,13 @@ pub enum Change {
     Node(NodeName),
     /// The networks that services of a namespace are on.
     Namespace(NamespaceName),
+    /// A namespace has one more primary network than those that it had, younger than them all.
+    Sibling {
+        /// The namespace.
+        namespace: NamespaceName,
+        /// The network.
+        network: NetworkName,
+    },
     /// What a network is here: its definition, its number, or whether it is rendered.
     Network(NetworkName),
     /// Whether another node uses a network.
@@ -124,6 +131,7 @@ impl Change {
             | Self::HostPod(_)
             | Self::HostPorts(_)
             | Self::Namespace(_)
+            | Self::Sibling { .. }
             | Self::Pod { .. }
             | Self::Local(_)
             | Self::Service(_)

@@ -276,7 +276,8 @@ impl Zone {
         let problem = info.as_ref().and_then(|info| info.spec.as_ref().err().cloned());
         self.report(Subject::Nad(object.clone()), problem);
         let mut changes = Changes::default();
-        let primaries = self.primary_set(&object.namespace);
+        let primaries: Vec<NetworkName> =
+            self.primary_names(&object.namespace).into_iter().cloned().collect();
         let before = self.nads.network(&key).cloned();
         let after = info.as_ref().and_then(|info| info.network.clone());
         let pods: Vec<ObjectKey> = self.pods.of_nad(&key).collect();
@@ -297,8 +298,8 @@ impl Zone {
             self.trim_pod(pod);
             self.pod_changed(pod, &mut changes);
         }
-        self.namespace_changed(&object.namespace, &mut changes);
-        self.siblings_changed(&object.namespace, primaries, &mut changes);
+        self.primaries_changed(&object.namespace, &primaries, &mut changes);
+        self.siblings_changed(&object.namespace, primaries.into_iter().collect(), &mut changes);
         self.people_moved(&object.namespace, &key, &mut changes);
         self.reach_changed(&mut changes);
         changes
@@ -339,8 +340,13 @@ impl Zone {
         for concerned in self.networks.settle(network) {
             let before = if concerned == *network { before } else { self.networks.id(&concerned) };
             let renumbered = before != self.networks.id(&concerned);
+            let was_there = self.active(&concerned).is_some();
             if self.evaluate(&concerned) || renumbered {
                 changes.add(Change::Network(concerned.clone()));
+                // Its addresses may be nobody's now, and services of siblings may have had them.
+                for namespace in self.namespaces_of(&concerned).iter().filter(|_| was_there) {
+                    self.namespace_changed(namespace, &mut changes);
+                }
                 self.connects_changed(&concerned, before, &mut changes);
             }
         }

@@ -53,7 +53,7 @@ pub use policy::{
 };
 pub use problem::{Problem, Reason, Subject};
 pub use processes::{Cgroup, Confined, Kubelet, Processes};
-pub use service::{EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
+pub use service::{Choice, EndpointInfo, EndpointPort, Protocol, ServiceInfo, ServicePort, SliceInfo};
 pub use services::{Claimed, Serving};
 pub use usage::{Render, Use};
 

@@ -21,7 +21,7 @@ pub(super) struct NadInfo {
     pub(super) network: Option<NetworkName>,
     /// What it says of the network, or why that does not count.
     pub(super) spec: Result<Arc<Spec>, Problem>,
-    /// When it was created.
+    /// When its network was created.
     pub(super) created: i64,
 }
 
@@ -83,7 +83,8 @@ impl Nads {
         of_network.find_map(|info| info.spec.as_ref().err())
     }
 
-    /// Primary networks of a namespace, the one with the oldest definition first.
+    /// Primary networks of a namespace, the oldest first. Namespaces may be younger than their networks, and definitions made
+    /// anew, so what is asked is the age of the networks: the cluster manager has the same order.
     pub(super) fn primaries(&self, namespace: &NamespaceName) -> Vec<(&NadKey, &NetworkName)> {
         let keys = self.primary.get(namespace).into_iter().flatten();
         let accepted = keys.filter_map(|key| {
@@ -117,8 +118,9 @@ pub(super) fn key_of(key: &record::ObjectKey) -> Option<Arc<NadKey>> {
 
 /// Reads a definition; none is somebody else's.
 pub(super) fn read(nad: &record::Nad) -> Option<NadInfo> {
+    let created = nad.network_created.unwrap_or(nad.created);
     let info = |network: Option<NetworkName>, spec: Result<Arc<Spec>, Problem>| {
-        Some(NadInfo { network, spec, created: nad.created })
+        Some(NadInfo { network, spec, created })
     };
     let malformed = |message: String| Err(Problem::new(Reason::Malformed, message));
     match (nad.attachment.clone(), nad.network.clone()) {

@@ -62,7 +62,29 @@ pub struct EndpointInfo {
     pub(super) pod: Option<Mark>,
 }
 
+/// Which endpoints a client is sent to: those of the first choice that has any.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Choice {
+    /// Those that are ready, or need not be.
+    Ready,
+    /// Those that still serve although they are going.
+    Draining,
+}
+
+impl Choice {
+    /// The better one first.
+    pub const ALL: [Self; 2] = [Self::Ready, Self::Draining];
+}
+
 impl ServiceInfo {
+    /// Whether an endpoint is of a choice.
+    pub fn chooses(&self, choice: Choice, one: &EndpointInfo) -> bool {
+        match choice {
+            Choice::Ready => one.ready || self.publish_not_ready,
+            Choice::Draining => one.draining,
+        }
+    }
+
     /// Whether it has a port of this protocol.
     pub fn speaks(&self, protocol: Protocol) -> bool {
         self.ports.iter().any(|port| port.protocol == protocol)

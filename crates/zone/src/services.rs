@@ -11,7 +11,7 @@ use std::sync::Arc;
 use causeway_types::{NamespaceName, NetworkName, ObjectName};
 
 use super::pods::object;
-use super::service::{self, EndpointInfo, ServiceInfo, ServicePort, SliceInfo};
+use super::service::{self, Choice, EndpointInfo, ServiceInfo, ServicePort, SliceInfo};
 use super::{Change, Changes, Rendering, Zone};
 use causeway_record::{self as record, ObjectKey, Protocol};
 
@@ -279,30 +279,47 @@ impl Zone {
         slices.filter(move |slice| slice.is_on(network, &primaries))
     }
 
-    fn primary_names(&self, namespace: &NamespaceName) -> Vec<&NetworkName> {
+    pub(super) fn primary_names(&self, namespace: &NamespaceName) -> Vec<&NetworkName> {
         self.primaries(namespace).into_iter().map(|(_, network)| network).collect()
     }
 
-    /// The network by whose gateway router others than its own pods come to a service: the oldest one of its namespace that has an
-    /// endpoint of it, on this node if only these serve. Its gateway router knows no way to the others.
+    /// The network by whose gateway router others than its own pods come to a service: the oldest one of its namespace that has a
+    /// target of it, on this node if only these serve. Its gateway router knows no way to the others.
     pub fn entry_network(&self, key: &ObjectKey) -> Option<&NetworkName> {
-        let local = self.service(key)?.external_local;
-        let primaries = self.primaries(&key.namespace);
-        let [(_, first), _, ..] = primaries.as_slice() else {
+        let service = self.service(key)?;
+        let primaries = self.primary_names(&key.namespace);
+        let [first, _, ..] = primaries.as_slice() else {
             let mut networks = self.service_networks(&key.namespace).into_iter();
             return networks.find(|network| self.serving(&key.namespace, network) == Serving::Yes);
         };
-        let rendered =
+        let mut rendered = self.those_rendered(&primaries);
+        self.with_target(key, service, &primaries).or_else(|| rendered.next()).or(Some(*first))
+    }
+
+    fn those_rendered<'a>(&'a self, networks: &[&'a NetworkName]) -> impl Iterator<Item = &'a NetworkName> {
+        let is_rendered =
             |network: &&NetworkName| matches!(self.rendering(network), Some(Rendering::Rendered(_)));
-        let networks: Vec<&NetworkName> =
-            primaries.iter().map(|(_, network)| *network).filter(rendered).collect();
-        let serves = |network: &NetworkName, here: bool| {
-            let own =
-                |one: &EndpointInfo| (one.here || !here) && one.ready && self.is_in(network, one.address);
+        networks.iter().copied().filter(is_rendered)
+    }
+
+    /// The first of these networks that is rendered here and has a target of a service. Targets are chosen as load balancers do.
+    fn with_target<'a>(
+        &'a self,
+        key: &ObjectKey,
+        service: &ServiceInfo,
+        networks: &[&'a NetworkName],
+    ) -> Option<&'a NetworkName> {
+        let networks: Vec<&NetworkName> = self.those_rendered(networks).collect();
+        let serves = |network: &'a NetworkName, here: bool, choice: Choice| {
+            let own = |one: &EndpointInfo| {
+                (one.here || !here) && service.chooses(choice, one) && self.is_in(network, one.address)
+            };
             self.endpoints(key, network).any(|slice| slice.endpoints.iter().any(own))
         };
-        let with = |here: bool| networks.iter().copied().find(|network| serves(network, here));
-        with(local).or_else(|| with(false)).or(networks.first().copied()).or(Some(*first))
+        let places = if service.external_local { [true, false].as_slice() } else { &[false] };
+        let mut steps = places.iter().flat_map(|here| Choice::ALL.map(|choice| (*here, choice)));
+        steps
+            .find_map(|(here, choice)| networks.iter().copied().find(|network| serves(network, here, choice)))
     }
 
     /// The networks that services of a namespace are on, or may be on.
@@ -373,3 +390,36 @@ impl Zone {
         changes.add(Change::Namespace(namespace.clone()));
     }
 }
+    /// Services of a namespace that another one of its networks concerns: those that have an endpoint in it, or a mirror that names it,
+    /// and those that are entered by whichever network comes first.
+    pub fn services_at(&self, namespace: &NamespaceName, network: &NetworkName) -> Vec<ObjectKey> {
+        let primaries = self.primary_names(namespace);
+        let knows = |slice: &SliceInfo| {
+            let in_it = |one: &EndpointInfo| self.is_in(network, one.address);
+            slice.mirror() == Some(network) || slice.endpoints.iter().any(in_it)
+        };
+        let concerned = |key: &ObjectKey| {
+            self.services.get(key).is_some_and(|entry| entry.slices.values().any(knows))
+                || self
+                    .service(key)
+                    .is_some_and(|service| self.with_target(key, service, &primaries).is_none())
+        };
+        self.services_in(namespace).filter(concerned).collect()
+    }
+
+    /// The primary networks of a namespace may be others than these. One that comes last concerns nobody who does not know it.
+    pub(super) fn primaries_changed(
+        &self,
+        namespace: &NamespaceName,
+        before: &[NetworkName],
+        changes: &mut Changes,
+    ) {
+        let after = self.primary_names(namespace);
+        match after.split_last() {
+            Some((last, others)) if !before.is_empty() && others.iter().copied().eq(before) => {
+                changes.add(Change::Sibling { namespace: namespace.clone(), network: (*last).clone() });
+            }
+            _ => self.namespace_changed(namespace, changes),
+        }
+    }
+

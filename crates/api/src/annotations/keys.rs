@@ -15,6 +15,8 @@ pub const NETWORK_NAME: &str = "k8s.ovn.org/network-name";
 pub const NETWORK_ID: &str = "k8s.ovn.org/network-id";
 /// NAD: which primary networks serve the same namespaces as this one.
 pub const NETWORK_SET: &str = "k8s.ovn.org/primary-network-set";
+/// NAD: when the object of a primary network was created: its siblings are older or younger.
+pub const NETWORK_CREATED: &str = "k8s.ovn.org/primary-network-created";
 /// NAD: tunnel keys of the network's switch and transit router.
 pub const TUNNEL_KEYS: &str = "k8s.ovn.org/tunnel-keys";
 
@@ -102,10 +104,11 @@ pub const MIRROR_NETWORK: &str = "k8s.ovn.org/endpointslice-network";
 pub const OF_MIRROR: [&str; 3] = [MIRROR_SOURCE, MIRROR_SOURCE_VERSION, MIRROR_NETWORK];
 
 /// Annotations that only the cluster manager writes, on whichever object.
-pub const BY_CLUSTER_MANAGER: [&str; 16] = [
+pub const BY_CLUSTER_MANAGER: [&str; 17] = [
     NETWORK_NAME,
     NETWORK_ID,
     NETWORK_SET,
+    NETWORK_CREATED,
     TUNNEL_KEYS,
     NODE_ID,
     NODE_CHASSIS_RECORD,

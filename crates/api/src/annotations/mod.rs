@@ -23,7 +23,7 @@ pub use pod::{Attachment, Dns, InterfaceStatus, NetworkStatus, PodNetwork, PodNe
 pub use request::{
     DefaultNetworkRequest, MOST_NETWORKS, NetworkSelection, RequestedIp, RequestedNetworks, RequestedPrimary,
 };
-pub use simple::{PerFamily, TunnelKeys};
+pub use simple::{NetworkCreated, PerFamily, TunnelKeys};
 
 use crate::Error;
 

@@ -33,6 +33,22 @@ plain! {
     ConnectTopology: keys::CONNECT_TOPOLOGY,
 }
 
+/// When the object of a primary network was created, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NetworkCreated(pub i64);
+
+impl Annotation for NetworkCreated {
+    const KEY: &'static str = keys::NETWORK_CREATED;
+
+    fn parse(text: &str) -> Result<Self, Error> {
+        text.parse().map(Self).map_err(malformed::<Self>)
+    }
+
+    fn text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
 /// Tunnel keys of a network: none, or those of a primary layer2 network's switch and transit router.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TunnelKeys(pub Option<[DatapathKey; 2]>);

@@ -27,7 +27,7 @@ pub(super) static HOST_PODS: HostRoom = HostRoom {
     follows: |zone, change| {
         Touched::all_if(match change {
             Change::Processes | Change::HostPod(_) => true,
-            Change::Namespace(_) => zone.has_host_pods(),
+            Change::Namespace(_) | Change::Sibling { .. } => zone.has_host_pods(),
             Change::Service(_) => zone.confined().next().is_some(),
             _ => false,
         })

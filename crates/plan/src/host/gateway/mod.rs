@@ -55,7 +55,7 @@ pub(super) static EXPOSED: HostRoom = HostRoom {
         Change::Bridge => Touched::Everybody,
         Change::Service(key) => exposed::owners([key.clone()]),
         // A service that another one keeps from an address has it where that one is not served.
-        Change::Namespace(namespace) => {
+        Change::Namespace(namespace) | Change::Sibling { namespace, .. } => {
             exposed::owners(zone.services_in(namespace).flat_map(|key| zone.with_rivals(key)))
         }
         Change::Endpoints { service, .. } if exposed::follow_endpoints(zone, service) => {
