@@ -103,15 +103,15 @@ impl Kind<Zone> for Services {
             })],
             Change::Endpoints { service, network } => vec![ServiceKey::new(service, network).into()],
             Change::Namespace(namespace) => services_in(zone, namespace).into_iter().collect(),
-            Change::Network(name) | Change::Offers(name) if name.is_default() => {
             Change::Sibling { namespace, network } => among_siblings(zone, namespace, network),
+            Change::Network(name) | Change::Offers(name) if name.is_default() => {
                 vec![Slices::under(&ServiceKeys::default())]
             }
-            Change::Network(name) | Change::Offers(name) => {
             Change::Network(name) if zone.service_connects(name).next().is_none() => {
                 let namespaces = zone.namespaces_of(name);
                 namespaces.iter().flat_map(|namespace| network_in(zone, namespace, name)).collect()
             }
+            Change::Network(name) | Change::Offers(name) => {
                 let namespaces = zone.namespaces_of(name);
                 namespaces.iter().filter_map(|namespace| services_in(zone, namespace)).collect()
             }
@@ -140,8 +140,6 @@ fn services_in(zone: &Zone, namespace: &NamespaceName) -> Option<Slices<ServiceK
     Some(Slices::under(&ServiceKeys { namespace: Some(namespace.clone()), ..ServiceKeys::default() }))
 }
 
-/// The longest affinity that Kubernetes has; OVN keeps none that long, so there the client's address chooses.
-const LONGEST_AFFINITY: u32 = 86_400;
 /// What a network concerns in one of its namespaces.
 fn network_in(zone: &Zone, namespace: &NamespaceName, network: &NetworkName) -> Vec<Slices<ServiceKey>> {
     match zone.primaries(namespace).len() {
@@ -159,6 +157,8 @@ fn among_siblings(zone: &Zone, namespace: &NamespaceName, network: &NetworkName)
     own.chain(zone.services_at(namespace, network).into_iter().map(whole)).collect()
 }
 
+/// The longest affinity that Kubernetes has; OVN keeps none that long, so there the client's address chooses.
+const LONGEST_AFFINITY: u32 = 86_400;
 
 /// Where a load balancer is, and for whom.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -385,11 +385,6 @@ impl Zone {
         nads.filter_map(|nad| NamespaceName::new(nad.namespace()).ok()).collect()
     }
 
-    /// The networks of a namespace have changed, and with them those of its services.
-    pub(super) fn namespace_changed(&self, namespace: &NamespaceName, changes: &mut Changes) {
-        changes.add(Change::Namespace(namespace.clone()));
-    }
-}
     /// Services of a namespace that another one of its networks concerns: those that have an endpoint in it, or a mirror that names it,
     /// and those that are entered by whichever network comes first.
     pub fn services_at(&self, namespace: &NamespaceName, network: &NetworkName) -> Vec<ObjectKey> {
@@ -423,3 +418,8 @@ impl Zone {
         }
     }
 
+    /// The networks of a namespace have changed, and with them those of its services.
+    pub(super) fn namespace_changed(&self, namespace: &NamespaceName, changes: &mut Changes) {
+        changes.add(Change::Namespace(namespace.clone()));
+    }
+}
