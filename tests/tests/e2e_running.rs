@@ -94,8 +94,8 @@ fn wait_ended(sandbox: &Sandbox, what: &str, streams: &[(u16, Stream)]) {
     assert_eq!(alive, kept, "{what}: something has ended that is allowed");
 }
 
-/// Allows less, and says in time what that ends: what runs ends at most a second after nobody can begin anew. A machine that takes longer
-/// than a second for that may take as long again.
+/// Allows less, and looks when what runs ends: at most a second after nobody can begin anew. A machine that takes longer than a second for
+/// that, from the request on, may take as long again.
 fn narrow(
     sandbox: &Sandbox,
     what: &str,
@@ -106,10 +106,10 @@ fn narrow(
     let fresh = Dialler::begin(&namespace(sandbox, client), SocketAddr::new(asked, FRESH));
     let begun = || Ok((fresh.answered() > 0).then_some(()));
     sandbox.wait_for(&format!("{what}: connections to begin"), begun).unwrap();
+    let began = Instant::now();
     act();
-    let written = Instant::now();
     wait_ended(sandbox, what, streams);
-    let after = |last: Option<Instant>| last.unwrap().saturating_duration_since(written);
+    let after = |last: Option<Instant>| last.unwrap().saturating_duration_since(began);
     let new = after(fresh.last());
     let lost = streams.iter().filter(|(port, _)| *port == LOST);
     let (late, name) = lost.map(|(_, stream)| (after(stream.last()), stream.name())).max().unwrap();
