@@ -62,7 +62,7 @@ fn external(scope: &Scope<'_>, gateway: &Gateway) -> Vec<Planned> {
     vec![
         outer_port(scope, gateway.mac, own.chain(pairs)),
         facing(scope, gateway).within::<nb::LogicalSwitch>(&switch, "ports"),
-        localnet(scope, gateway).within::<nb::LogicalSwitch>(&switch, "ports"),
+        localnet(scope, gateway, gateway.vlan).within::<nb::LogicalSwitch>(&switch, "ports"),
         Planned::new(switch, row),
     ]
 }

@@ -160,14 +160,14 @@ fn outer_port(
         .within::<nb::LogicalRouter>(&gateway_router(scope.name()), "ports")
 }
 
-/// The external switch's port to the node's bridge.
-fn localnet(scope: &Scope<'_>, gateway: &Gateway) -> Planned {
+/// The external switch's port to the node's bridge, and the VLAN in which packets pass it, if any.
+fn localnet(scope: &Scope<'_>, gateway: &Gateway, vlan: Option<u16>) -> Planned {
     let row = nb::LogicalSwitchPort {
         name: scope.net.names.external_localnet_port(&gateway.bridge, scope.here.name).into(),
         r#type: "localnet".into(),
         addresses: set(["unknown"]),
         options: map([("network_name", PHYSICAL_NETWORK)]),
-        tag_request: gateway.vlan.map(i64::from),
+        tag_request: vlan.map(i64::from),
         external_ids: ids(scope.net),
         ..Default::default()
     };

@@ -74,7 +74,8 @@ fn default_network(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>>
     let own = gateway.addresses.iter().copied().filter(|own| families.has(Family::of(&own.addr())));
     let mut rows = vec![
         external_switch(scope),
-        localnet(scope, gateway).within::<nb::LogicalSwitch>(&switch(), "ports"),
+        // The bridge takes tags off and puts them on: whoever is behind it never sees one.
+        localnet(scope, gateway, None).within::<nb::LogicalSwitch>(&switch(), "ports"),
         outer_port(scope, gateway.mac, own),
         // It announces its addresses; those of other networks are the same on every node.
         facing(scope, gateway.mac, &[("nat-addresses", "router"), ("exclude-lb-vips-from-garp", "true")]),
@@ -86,7 +87,8 @@ fn default_network(scope: &Scope<'_>, gateway: &Gateway) -> Result<Vec<Planned>>
         // Its own source is told from the node's by the bridge, which gives both of them ports of their own.
         rows.extend(outer_sources(scope, leg, masked(scope, leg, MasqueradeRole::DefaultNetwork)?));
         rows.push(guests(scope, leg)?);
-        rows.extend(to_node(scope, leg, gateway.address(leg.family)));
+        let own = gateway.addresses.iter().map(IpNet::addr);
+        rows.extend(to_node(scope, leg, own.filter(|own| Family::of(own) == leg.family)));
     }
     Ok(rows)
 }
