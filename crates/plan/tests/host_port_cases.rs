@@ -196,6 +196,10 @@ fn nobody_takes_a_port_that_somebody_has() {
     );
     assert_eq!(doors(&zone), [""; 0]);
     assert_eq!(firewall(&host(&zone)), None);
+    // Nor is the port where load balancers outside ask for its endpoints.
+    (web.ports[0].node_port, web.health_port) = (None, Some(30080));
+    zone.apply_service(&web);
+    assert_eq!(doors(&zone), [""; 0]);
     zone.delete_service(&key("ns3", "web"));
     assert_eq!(doors(&zone).len(), 1);
     // It is free as soon as its pod has ended.

@@ -42,6 +42,7 @@ fn claims(info: &ServiceInfo) -> BTreeSet<Claim> {
     let outer = || info.external_ips.iter().chain(&info.ingress_ips);
     let of = |port: &ServicePort| -> Vec<Claim> {
         let nodes = port.node_port.map(|number| (None, port.protocol, number));
+        let nodes = nodes.into_iter().chain(info.health_port.map(|number| (None, Protocol::Tcp, number)));
         outer().map(|address| (Some(*address), port.protocol, port.port)).chain(nodes).collect()
     };
     info.ports.iter().flat_map(of).collect()
@@ -265,7 +266,14 @@ impl Zone {
         let all = given.chain(own.map(|address| (Claimed::Own, *address)));
         let free =
             |address| !self.config.cluster.is_internal(address) && !self.node_addresses.is_settled(address);
-        all.filter(move |(_, address)| free(*address))
+        // Nobody but the node itself knows all of its own addresses.
+        let gateway = self.gateway().ok().flatten();
+        let is_here = move |address| {
+            gateway.is_some_and(|gateway| gateway.addresses.iter().any(|own| own.addr() == address))
+        };
+        all.filter(move |(claimed, address)| {
+            free(*address) && (*claimed == Claimed::Given || !is_here(*address))
+        })
     }
 
     /// The endpoints of a service on a network, in parts.
