@@ -4,6 +4,9 @@
 //! management port to the node, which knows the ways to services of all networks; answers come back that way. Pods in the node's own
 //! network have those ways already (`crate::host`).
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use causeway_ovn::generated::nb;
 use causeway_ovn::{Plan, Planned};
 use causeway_record::ObjectKey;
@@ -78,6 +81,18 @@ impl Kind<Zone> for Trusted {
     }
 }
 
+/// The addresses of trusted pods of this node.
+pub(crate) fn trusted(zone: &Zone) -> BTreeSet<IpAddr> {
+    let pods = Trusted.slices(zone, &TrustedKeys::default());
+    let of = |key: TrustedKey| address(zone, &key.pod());
+    pods.into_iter().filter_map(of).flat_map(PodAddress::ips).map(|ip| ip.addr()).collect()
+}
+
+/// Whether a change may concern them.
+pub(crate) fn concerns_trusted(zone: &Zone, change: &Change) -> bool {
+    !Trusted.follows(zone, change).is_empty()
+}
+
 /// The address of a trusted pod of this node on the default network, if that is its primary one.
 fn address<'a>(zone: &'a Zone, pod: &ObjectKey) -> Option<&'a PodAddress> {
     let info = zone.pod(pod).filter(|_| zone.config().all_services.contains(&pod.namespace))?;
@@ -107,7 +122,7 @@ fn rows(scope: &Scope<'_>, key: &TrustedKey, address: &PodAddress) -> Result<Vec
     Ok(rows)
 }
 
-fn matches(scope: &Scope<'_>, own: std::net::IpAddr, service: &Cidr) -> String {
+fn matches(scope: &Scope<'_>, own: IpAddr, service: &Cidr) -> String {
     let word = if own.is_ipv4() { "ip4" } else { "ip6" };
     format!("inport == \"{}\" && {word}.src == {own} && {word}.dst == {service}", scope.switch_port())
 }

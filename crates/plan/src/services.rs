@@ -6,6 +6,7 @@
 //! load balancer, too: clients are told at once. Where the node has a way out and in, its gateway router has load balancers of its
 //! own, and the node's addresses lead to services with node ports.
 
+mod doors;
 mod leads;
 mod led;
 mod siblings;
@@ -95,7 +96,7 @@ impl Kind<Zone> for Services {
     }
 
     fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<ServiceKey>> {
-        match change {
+        let own = match change {
             Change::Service(key) => vec![Slices::under(&ServiceKeys {
                 namespace: Some(key.namespace.clone()),
                 service: Some(key.name.clone()),
@@ -116,7 +117,8 @@ impl Kind<Zone> for Services {
                 namespaces.iter().filter_map(|namespace| services_in(zone, namespace)).collect()
             }
             _ => Vec::new(),
-        }
+        };
+        own.into_iter().chain(doors::follows(zone, change)).collect()
     }
 }
 
@@ -282,40 +284,6 @@ impl Served<'_> {
 
     fn families(&self) -> Families {
         self.service.addresses.iter().map(Family::of).collect()
-    }
-
-    /// Whether it is reached from outside of the network at all.
-    fn has_doors(&self) -> bool {
-        self.scope.gateway.is_some_and(|gateway| !gateway.local && gateway.node_ports)
-    }
-
-    /// The ways in from outside of the network: addresses of the node, and those of load balancers.
-    fn doors(&self, port: &ServicePort) -> Result<Vec<(Reach, Vips)>> {
-        let Some(gateway) = self.scope.gateway.filter(|_| self.has_doors()) else {
-            return Ok(Vec::new());
-        };
-        let nodes = port
-            .node_port
-            .into_iter()
-            .flat_map(|number| gateway.addresses.iter().map(move |own| SocketAddr::new(own.addr(), number)));
-        let outer = self.zone.outer_addresses(self.service);
-        let outer = outer.map(|(_, address)| SocketAddr::new(address, port.port));
-        let sockets: BTreeSet<SocketAddr> =
-            nodes.chain(outer).filter(|socket| self.families().has(Family::of(&socket.ip()))).collect();
-        if sockets.is_empty() {
-            return Ok(Vec::new());
-        }
-        let all = self.vips(port, From::Everywhere, sockets.iter().copied());
-        let on_router = if self.service.external_local {
-            // Endpoints of the node itself have their clients from the host, with their addresses.
-            let mut local = self.vips(port, From::ThisNode, sockets.iter().copied());
-            let own = |target: &SocketAddr| gateway.addresses.iter().any(|own| own.addr() == target.ip());
-            local.values_mut().for_each(|targets| targets.retain(|target| !own(target)));
-            (Reach::DoorLocal, self.without_siblings(&local))
-        } else {
-            (Reach::DoorRouter, self.by_router(&all))
-        };
-        Ok(vec![(Reach::DoorSwitch, all), on_router])
     }
 
     fn vips(&self, port: &ServicePort, from: From, sockets: impl Iterator<Item = SocketAddr>) -> Vips {

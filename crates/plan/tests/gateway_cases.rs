@@ -298,6 +298,9 @@ fn nobody_takes_an_address_that_is_not_his() {
     zone.apply_node(&with_gateway(here, Ip::V4, "shared"));
     zone.apply_service(&thief);
     assert_eq!(arrives(&zone), [""; 0]);
+    // An address of the bridge that no record has.
+    zone.apply_node(&with_gateway(node("n1", 2), Ip::V4, "shared"));
+    assert_eq!(arrives(&zone), [""; 0]);
     thief.external_ips = vec!["192.0.2.7".parse().unwrap()];
     thief.created = 5;
     zone.apply_service(&thief);
@@ -334,6 +337,94 @@ fn an_owners_own_word_counts_on_the_wire_alone() {
     let naming: Vec<String> = flows(&plan).into_iter().filter(|flow| flow.contains("192.0.2.7")).collect();
     assert_eq!(naming.len(), 1, "{naming:?}");
     assert!(!plan.to_string().contains("192.0.2.7 . tcp"));
+}
+
+/// What all networks send outside passes by the default network's router: an owner's own word is none of its load balancers'. Clients
+/// from the wire are led to an address of the service's own.
+#[test]
+fn an_owners_own_word_is_not_on_everybodys_way_out() {
+    let mut zone = zone(Ip::V4);
+    let mut web = service("ns0/web", &["10.96.0.66"]);
+    (web.external_ips, web.ports[0].node_port) = (vec!["192.0.2.7".parse().unwrap()], Some(30080));
+    let mut seen = |web: &causeway_record::Service| {
+        zone.apply_service(web);
+        let all = flows(&host(&zone)).into_iter().filter(|flow| flow.contains("192.0.2.7"));
+        let rows = table(&northbound(&zone), "service:ns0:web:", "Load_Balancer", &["name", "vips"]);
+        let named: Vec<String> = rows
+            .iter()
+            .filter(|row| row.contains("192.0.2.7:80="))
+            .map(|row| row.split(" | ").next().unwrap().to_owned())
+            .collect();
+        (all.collect::<Vec<_>>(), named)
+    };
+    let (arriving, named) = seen(&web);
+    assert_eq!(named, ["Service_ns0/web_TCP_node_ports_switch_n1"]);
+    let [one] = arriving.as_slice() else { panic!("{arriving:?}") };
+    assert!(
+        one.starts_with("table=5,priority=100,tcp,nw_dst=192.0.2.7,tp_dst=80 actions=ct(commit,"),
+        "{one}"
+    );
+    assert!(one.contains("nat(dst=10.96.0.66:80)"), "{one}");
+    // Where clients keep their addresses, its node port serves so; without one nothing does.
+    web.external_local = true;
+    let (arriving, named) = seen(&web);
+    assert_eq!(named, ["Service_ns0/web_TCP_node_ports_switch_n1"]);
+    assert!(arriving.len() == 1 && arriving[0].contains("nat(dst=172.18.0.2:30080)"), "{arriving:?}");
+    web.ports[0].node_port = None;
+    assert_eq!(seen(&web), (vec![], named));
+}
+
+/// Nor does it count for pods of its network, where somebody else was given the address, or has said so before.
+#[test]
+fn of_two_in_one_network_one_has_an_address() {
+    let mut zone = zone(Ip::V4);
+    let who = |zone: &Zone| -> Vec<String> {
+        let rows = table(&northbound(zone), "service:", "Load_Balancer", &["name", "vips"]);
+        rows.into_iter().filter(|row| row.contains("192.0.2.7:80=") && row.contains("_switch_")).collect()
+    };
+    let mut thief = service("ns0/thief", &["10.96.0.66"]);
+    (thief.external_ips, thief.created) = (vec!["192.0.2.7".parse().unwrap()], 5);
+    zone.apply_service(&thief);
+    assert!(who(&zone)[0].starts_with("Service_ns0/thief"));
+    let mut given = service("other/web", &["10.96.0.67"]);
+    (given.ingress_ips, given.created) = (vec!["192.0.2.7".parse().unwrap()], 9);
+    assert!(zone.apply_service(&given).on(&zone).northbound.iter().any(|slice| slice.contains("thief")));
+    let now = who(&zone);
+    assert!(now.len() == 1 && now[0].starts_with("Service_other/web"), "{now:?}");
+    // On another network it is nobody's but the thief's.
+    let dirty = zone.apply_namespace(&support::namespace("other", true)).on(&zone);
+    assert!(dirty.northbound.iter().any(|slice| slice.contains("thief")), "{dirty:?}");
+    assert!(who(&zone).len() == 1 && who(&zone)[0].starts_with("Service_ns0/thief"));
+}
+
+/// Pods and machines that have the node forward their packets get nowhere that they do not get by themselves.
+#[test]
+fn a_node_forwards_to_nobodys_services() {
+    let mut free = support::config(Ip::Dual);
+    free.all_services = [("ns0").parse().unwrap()].into();
+    let mut zone = Zone::new(free);
+    zone.apply_node(&with_gateway(node("n1", 2), Ip::Dual, "shared"));
+    zone.set_bridge(Some(ports()));
+    zone.apply_nad(&support::blue(Ip::Dual));
+    let body = |zone: &Zone| {
+        let name = "causeway-forwarded".into();
+        match host(zone).get(&Key::Table { family: causeway_types::host::NftFamily::Inet, name }) {
+            Some(Item::Table(table)) => table.body.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!body(&zone).contains("elements"));
+    assert!(zone.apply_pod(&support::plain(Ip::Dual)).on(&zone).host.any());
+    assert_golden("forwarded", &body(&zone));
+    let text = format!("table inet causeway-forwarded {{\n{}}}\n", body(&zone));
+    feed(&["nft", "--check", "-f", "-"], &text);
+    let sent = flows(&host(&zone));
+    for inside in ["10.244.0.0/16", "10.96.0.0/16", "100.64.0.0/16", "169.254.0.0/17"] {
+        let flow = format!("table=0,priority=105,in_port=LOCAL,ip,nw_src={inside} actions=drop");
+        assert!(sent.contains(&flow), "{flow}");
+    }
+    zone.apply_node(&node("n1", 2));
+    assert!(!host(&zone).to_string().contains("causeway-forwarded"), "there are no such ways");
 }
 
 /// `externalTrafficPolicy: Local`: this node's endpoints, and the client's own address.
@@ -501,6 +592,8 @@ fn a_tagged_uplink() {
             .filter(|flow| flow.contains("output:1"))
             .all(|flow| flow.contains("mod_vlan_vid:7,output:1"))
     );
+    let ports = table(&northbound(&zone), "network:", "Logical_Switch_Port", &["type", "tag_request"]);
+    assert!(ports.contains(&"localnet | ".to_owned()), "behind the bridge there are no tags: {ports:?}");
 }
 
 /// Processes of a node with two addresses keep the one that they use: whoever asked at one is answered from it.
@@ -517,4 +610,7 @@ fn a_node_answers_with_the_address_that_it_was_asked_at() {
         let sent = flows.iter().find(|flow| flow.contains(&format!("nw_src={own} "))).unwrap();
         assert!(sent.contains(&format!("nat(src={own})")), "{sent}");
     }
+    let mut to_node = table(&northbound(&zone), "network:default:", "Logical_Router_Policy", &["match"]);
+    to_node.retain(|policy| policy.contains("ip4.dst == 172.18.0."));
+    assert_eq!(to_node.len(), 2, "pods come to the node at both: {to_node:?}");
 }

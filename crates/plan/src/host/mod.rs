@@ -51,6 +51,7 @@ pub static HOST: &[&HostRoom] = &[
     &gateway::EXPOSED,
     &gateway::HOST_PORTS,
     &gateway::DATABASES,
+    &gateway::FORWARDED,
 ];
 
 /// What shall be on the node of a zone, all of it at once.

@@ -28,8 +28,12 @@ pub(super) const ARRIVED: u8 = 0;
 pub(super) const FROM_WIRE: u8 = 1;
 pub(super) const TO_SERVICE: u8 = 2;
 pub(super) const TO_HOST: u8 = 3;
+/// Whether what comes to an address of the node belongs to a connection that is known.
+pub(super) const ASKED_AT_NODE: u8 = 4;
 pub(super) const EXPOSED: u8 = 5;
 pub(super) const ANSWERED: u8 = 6;
+/// Whether an error is about an answer of a service.
+pub(super) const ABOUT_ANSWERS: u8 = 7;
 pub(super) const OWN_ENDPOINT: u8 = 9;
 
 /// The node's bridge, with all that flows name.
@@ -194,6 +198,11 @@ impl Side {
         (!own.is_empty()).then_some(Self { family, own, masquerade, services, inside })
     }
 
+    /// Addresses that nobody has on the wire.
+    pub(super) fn closed(&self) -> impl Iterator<Item = &Cidr> {
+        self.inside.iter().chain(&self.services).chain([&self.masquerade])
+    }
+
     fn word(&self, four: &'static str, six: &'static str) -> &'static str {
         if self.family == Family::Ipv4 { four } else { six }
     }
@@ -204,6 +213,11 @@ impl Side {
 
     pub(super) fn icmp(&self) -> &'static str {
         self.word("icmp", "icmp6")
+    }
+
+    /// The kinds of messages that say why a packet did not arrive.
+    pub(super) fn errors(&self) -> &'static [u8] {
+        if self.family == Family::Ipv4 { &[3, 11] } else { &[1, 2, 3] }
     }
 
     pub(super) fn protocol(&self, protocol: Protocol) -> &'static str {

@@ -51,10 +51,14 @@ fn flows(zone: &Zone, bridge: &Bridge) -> Vec<Item> {
     flows
 }
 
+/// What pods send there by the node's leg in their network.
+pub(super) fn listening(device: &str) -> String {
+    format!("iifname \"{device}\" tcp dport {FIRST}-{LAST} drop")
+}
+
 /// Pods of the default network come to their own node by its management port.
 fn firewall(zone: &Zone) -> Vec<Item> {
     let network = zone.active(&NetworkName::default_network());
-    let rule = |device| format!("iifname \"{device}\" tcp dport {FIRST}-{LAST} drop");
-    let rule = network.map(|network| rule(management_port_device(network.id)));
+    let rule = network.map(|network| listening(&management_port_device(network.id)));
     rule.map(|rule| table("databases", chain("heard", "input", EARLY, &[rule]))).into_iter().collect()
 }

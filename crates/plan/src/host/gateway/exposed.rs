@@ -2,7 +2,8 @@
 //! the node's own firewall translates for processes of the node.
 //!
 //! What an owner writes himself (`externalIPs`) is believed on the wire and in his own network alone: neither the node nor another
-//! tenant's pods follow it.
+//! tenant's pods follow it. What islands send outside passes by the default network's gateway router, so that one knows no such address:
+//! clients from the wire are led to a service of the default network by an address that is the service's own.
 
 use std::net::IpAddr;
 
@@ -188,18 +189,48 @@ fn flows(zone: &Zone, bridge: &Bridge, one: &Exposed<'_>) -> Vec<Item> {
     flows
 }
 
-/// To a gateway router, in a connection that keeps the client's MAC: the answer goes there.
+/// To a gateway router, in a connection that keeps the client's MAC, where the answer goes, and the router's, where errors about the
+/// answer go.
 pub(super) fn to_router(bridge: &Bridge, router: Mac) -> String {
-    let keep = "exec(move:NXM_OF_ETH_SRC[]->NXM_NX_CT_LABEL[0..47])";
+    to_router_as(bridge, router, "")
+}
+
+fn to_router_as(bridge: &Bridge, router: Mac, translated: &str) -> String {
+    let number = router.bytes().iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let keep = format!(
+        "exec(move:NXM_OF_ETH_SRC[]->NXM_NX_CT_LABEL[0..47],load:{number:#x}->NXM_NX_CT_LABEL[48..95])"
+    );
     let (forget, ovn) = (bridge.forget_port(), bridge.to_ovn());
-    format!("ct(commit,zone={SERVICE_ZONE},{keep}),set_field:{router}->eth_dst,{forget},{ovn}")
+    format!("ct(commit,zone={SERVICE_ZONE}{translated},{keep}),set_field:{router}->eth_dst,{forget},{ovn}")
+}
+
+/// What happens to a client outside who may come.
+fn inward(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Option<String> {
+    if !one.network.is_default() || door.claimed != Some(Claimed::Own) {
+        return Some(to_router(bridge, one.router));
+    }
+    let (address, port) = known_as(side, one, door)?;
+    let translated = format!(",nat(dst={})", side.socket(address, port));
+    Some(to_router_as(bridge, one.router, &translated))
+}
+
+/// By what the default network's router knows a service whose owner says himself that it has an address: by its own address, or by its
+/// node port, where only this node's endpoints serve. Without a node port there is nothing of that kind.
+fn known_as(side: &Side, one: &Exposed<'_>, door: &Door) -> Option<(IpAddr, u16)> {
+    if !one.service.external_local {
+        return Some(door.cluster);
+    }
+    let same = |port: &&ServicePort| port.port == door.port && port.protocol == door.protocol;
+    let node_port = one.service.ports.iter().find(same)?.node_port?;
+    Some((*side.own.first()?, node_port))
 }
 
 /// From the wire to the gateway router of the service's network. Where the node itself serves, only who may not come needs a flow.
 fn arrive(zone: &Zone, bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<Item> {
     match (own_target(zone, one, door), admitted(one.service, door)) {
         (None, _) => {
-            let mut flows = arriving(bridge, side, one, door, &to_router(bridge, one.router));
+            let Some(then) = inward(bridge, side, one, door) else { return Vec::new() };
+            let mut flows = arriving(bridge, side, one, door, &then);
             if one.service.external_local {
                 flows.extend(unforged(zone, bridge, side, one.network, &door.asked(side)));
             }
@@ -228,13 +259,17 @@ fn around(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Vec<I
     if *claimed != Some(Claimed::Own) {
         flows.push(bridge.flow(ARRIVED, 261, asked(bridge.sent_by_users()), turn));
     }
-    // What leaves has the node's address otherwise; an answer must keep that of the service.
-    if claimed.is_some() && one.network.is_default() {
-        let answer = format!("{},{proto},{},tp_src={port}", bridge.sent_by_default(), side.source(address));
-        let actions = format!("ct(zone={SERVICE_ZONE},nat,table={ANSWERED})");
-        flows.push(bridge.flow(ARRIVED, 212, answer, actions));
+    if *claimed != Some(Claimed::Own) && one.network.is_default() {
+        flows.push(answer(bridge, side, (proto, *address, *port)));
     }
     flows
+}
+
+/// What the default network's router answers at an address by which clients outside came. What leaves has the node's address otherwise,
+/// in a connection that the node seems to have begun; an answer goes back in the client's own.
+pub(super) fn answer(bridge: &Bridge, side: &Side, (proto, address, port): (&str, IpAddr, u16)) -> Item {
+    let answer = format!("{},{proto},{},tp_src={port}", bridge.sent_by_default(), side.source(address));
+    bridge.flow(ARRIVED, 212, answer, format!("ct(zone={SERVICE_ZONE},nat,table={ANSWERED})"))
 }
 
 /// The node's own endpoint of a service that is served on the node itself: the host takes what comes from the wire, and the

@@ -7,9 +7,12 @@ use causeway_types::host::{GENEVE_PORT, Item};
 use causeway_types::{Family, MasqueradeRole};
 
 use super::bridge::{
-    ANSWERED, ARRIVED, Bridge, EXPOSED, FROM_WIRE, HOST_ZONE, MARK_HOST, MARK_OVN, OWN_ENDPOINT, OWN_ZONE,
-    PARTS_ZONE, SERVICE_ZONE, SHARED_ZONE, Side, TO_HOST, TO_SERVICE,
+    ABOUT_ANSWERS, ANSWERED, ARRIVED, ASKED_AT_NODE, Bridge, EXPOSED, FROM_WIRE, HOST_ZONE, MARK_HOST,
+    MARK_OVN, OWN_ENDPOINT, OWN_ZONE, PARTS_ZONE, SERVICE_ZONE, SHARED_ZONE, Side, TO_HOST, TO_SERVICE,
 };
+
+/// A connection that is known, and errors about one.
+const KNOWN: [&str; 2] = ["+trk+est", "+trk+rel"];
 
 /// All of them, for services that pods of every network reach at these addresses.
 pub(super) fn flows(bridge: &Bridge, open: &[std::net::IpAddr]) -> Vec<Item> {
@@ -116,7 +119,6 @@ fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
             of(side.to(masked)),
             format!("{},{}", side.to_owner(bridge), bridge.to_ovn()),
         ),
-        bridge.flow(ARRIVED, 105, of(side.source(masked)), "drop"),
         bridge.flow(
             ARRIVED,
             99,
@@ -127,6 +129,8 @@ fn from_host(bridge: &Bridge, side: &Side) -> Vec<Item> {
             ),
         ),
     ];
+    // Pods leave by their own router. Who has the node forward his packets instead would be seen outside as nobody is.
+    flows.extend(side.closed().map(|cidr| bridge.flow(ARRIVED, 105, of(side.source(cidr)), "drop")));
     flows.extend(side.services.iter().flat_map(|service| host_to_service(bridge, side, &side.to(service))));
     // Through the same table of connections as the networks, so that equal ports are told apart.
     // A node with several addresses answers with the one that it was asked at.
@@ -198,10 +202,12 @@ fn from_default(bridge: &Bridge, side: &Side) -> Vec<Item> {
         let answered = format!("ct(zone={SERVICE_ZONE},nat,table={ANSWERED})");
         flows.push(bridge.flow(ARRIVED, 209, of(format!("{from},{}", side.to(masked))), answered));
         flows.push(bridge.flow(ARRIVED, 208, of(side.to(service)), "drop"));
+        // Clients outside who came by what an owner says himself.
+        let answered = format!("ct(zone={SERVICE_ZONE},nat,table={ANSWERED})");
+        flows.push(bridge.flow(ARRIVED, 207, of(from), answered));
     }
     flows.extend(side.own.iter().map(|own| own_endpoint(bridge, side, *own)));
-    let errors: &[u8] = if side.family == Family::Ipv4 { &[3, 11] } else { &[1, 2, 3] };
-    flows.extend(errors.iter().map(|kind| {
+    flows.extend(side.errors().iter().map(|kind| {
         let matches =
             format!("{},{},icmp_type={kind},{}", bridge.sent_by_default(), side.icmp(), side.to(masked));
         bridge.flow(ARRIVED, 209, matches, back_to_owner(bridge, side))
@@ -236,12 +242,16 @@ fn from_wire(bridge: &Bridge, side: &Side) -> Vec<Item> {
         format!("{},dl_dst={mac},{ip}", bridge.sent_by_wire()),
         bridge.off_wire(&format!("resubmit(,{EXPOSED})")),
     )];
+    // Who answers a question of the node or of a pod is heard by whoever asked, whatever else is at that port.
+    flows.extend(side.own.iter().map(|own| {
+        let asked = format!("ct(zone={SHARED_ZONE},nat,table={ASKED_AT_NODE})");
+        bridge.flow(ARRIVED, 141, of(side.to(own)), bridge.off_wire(&asked))
+    }));
     // Nobody outside has a way to these, however he routes his packets.
-    let closed = side.inside.iter().chain(&side.services).chain([&side.masquerade]);
-    flows.extend(closed.clone().map(|cidr| bridge.flow(ARRIVED, 145, of(side.to(cidr)), "drop")));
+    flows.extend(side.closed().map(|cidr| bridge.flow(ARRIVED, 145, of(side.to(cidr)), "drop")));
     // Nobody outside has one of these addresses, whatever his packets say: policies would believe them. Whose addresses the cluster
     // tells its neighbours itself would stand above.
-    flows.extend(closed.map(|cidr| bridge.flow(ARRIVED, 146, of(side.source(cidr)), "drop")));
+    flows.extend(side.closed().map(|cidr| bridge.flow(ARRIVED, 146, of(side.source(cidr)), "drop")));
     match side.family {
         Family::Ipv4 => flows.extend(side.own.iter().map(|own| {
             let asked = format!("{},arp,arp_op=1,arp_tpa={own}", bridge.sent_by_wire());
@@ -269,34 +279,56 @@ fn later_tables(bridge: &Bridge, side: &Side) -> Vec<Item> {
     let default = side.to(side.role(MasqueradeRole::DefaultNetwork));
     let masked = side.to(side.masquerade);
     let owner = side.to_owner(bridge);
-    let forget = bridge.forget_port();
     let to_default = format!("{},{ovn}", bridge.towards_default());
     let mut flows = vec![
         bridge.flow(TO_SERVICE, 10, ip, to_default.clone()),
         bridge.flow(TO_HOST, 0, ip, bridge.to_host()),
+        bridge.flow(ASKED_AT_NODE, 0, ip, format!("resubmit(,{EXPOSED})")),
         bridge.flow(EXPOSED, 1, format!("reg0=1,{ip}"), format!("{},LOCAL", bridge.towards_default())),
         bridge.flow(EXPOSED, 0, ip, format!("ct(zone={SHARED_ZONE},nat,table={FROM_WIRE})")),
         bridge.flow(OWN_ENDPOINT, 0, ip, format!("ct(commit,zone={HOST_ZONE},nat,table={TO_SERVICE})")),
     ];
-    let client = "move:NXM_NX_CT_LABEL[0..47]->NXM_OF_ETH_DST[]";
-    for state in ["+trk+est", "+trk+rel"] {
+    for state in KNOWN {
+        let asked = format!("ct_state={state},{ip}");
+        flows.push(bridge.flow(ASKED_AT_NODE, 100, asked, format!("resubmit(,{FROM_WIRE})")));
         let known = |rest: &str| format!("ct_state={state},{ip},{rest}");
         flows.push(bridge.flow(FROM_WIRE, 111, known(&default), to_default.clone()));
         flows.push(bridge.flow(FROM_WIRE, 110, known(&masked), format!("{owner},{exit},{ovn}")));
         flows.push(bridge.flow(FROM_WIRE, 100, known(&format!("ct_mark={MARK_OVN}")), ovn.clone()));
         flows.push(bridge.flow(FROM_WIRE, 100, known(&format!("ct_mark={MARK_HOST}")), "LOCAL"));
+    }
+    flows.extend(answers(bridge, side));
+    flows
+}
+
+/// What services answer: back to the client's MAC, or to the router that has asked. And what the client's side says of an answer, that
+/// it was too large, say: the router that let it out must hear of it.
+fn answers(bridge: &Bridge, side: &Side) -> Vec<Item> {
+    let ip = side.ip();
+    let (ovn, exit, forget) = (bridge.to_ovn(), bridge.as_exit(), bridge.forget_port());
+    let default = side.to(side.role(MasqueradeRole::DefaultNetwork));
+    let (masked, owner) = (side.to(side.masquerade), side.to_owner(bridge));
+    let client = "move:NXM_NX_CT_LABEL[0..47]->NXM_OF_ETH_DST[]";
+    let router = "move:NXM_NX_CT_LABEL[48..95]->NXM_OF_ETH_DST[]";
+    let mut flows = Vec::new();
+    for state in KNOWN {
         let answer = |rest: &str| format!("ct_state={state}+rpl,{ip}{rest}");
         let back = |mac: &str| format!("{mac},{exit},{forget},{ovn}");
-        flows.push(bridge.flow(
-            ANSWERED,
-            111,
-            answer(&format!(",{default}")),
-            back(&bridge.towards_default()),
-        ));
+        let to_default = back(&bridge.towards_default());
+        flows.push(bridge.flow(ANSWERED, 111, answer(&format!(",{default}")), to_default));
         flows.push(bridge.flow(ANSWERED, 110, answer(&format!(",{masked}")), back(&owner)));
         let out = format!("set_field:{}->eth_src,{client},{}", bridge.mac, bridge.to_wire());
         flows.push(bridge.flow(ANSWERED, 100, answer(""), out));
     }
+    for kind in side.errors() {
+        let error = format!("reg0=0,{},icmp_type={kind}", side.icmp());
+        let look = format!("ct(zone={SERVICE_ZONE},nat,table={ABOUT_ANSWERS})");
+        flows.push(bridge.flow(EXPOSED, 80, error, look));
+    }
+    let about = format!("ct_state=+trk+rel,{ip}");
+    flows.push(bridge.flow(ABOUT_ANSWERS, 100, about, format!("{router},{forget},{ovn}")));
+    let other = format!("ct(zone={SHARED_ZONE},nat,table={FROM_WIRE})");
+    flows.push(bridge.flow(ABOUT_ANSWERS, 0, ip, other));
     flows
 }
 

@@ -16,7 +16,7 @@ use causeway_types::{Family, MasqueradeRole, NetworkName, management_port_device
 use causeway_zone::{Active, Change, HostDoor, Rendering, Zone};
 
 use super::bridge::{ARRIVED, Bridge, EXPOSED, Side};
-use super::exposed::to_router;
+use super::exposed::{answer, to_router};
 use super::sources::unforged;
 use super::translate::{BEFORE, Translated, Translation, chain, map};
 use super::{HostRoom, Owned, held};
@@ -94,6 +94,9 @@ fn flows(zone: &Zone, bridge: &Bridge, one: &Opened<'_>) -> Vec<Item> {
         let asked = format!("{proto},{},tp_dst={port}", side.to(door.address));
         flows.extend(unforged(zone, bridge, side, one.network.name(), &asked));
         flows.push(bridge.flow(EXPOSED, 100, asked, to_router(bridge, router)));
+        if one.network.is_default() {
+            flows.push(answer(bridge, side, (proto, door.address, port)));
+        }
         // Pods of other networks go by the node, which parts a chain of translations that would be too long for the datapath.
         let asked = format!("{},{proto},{},tp_dst={port}", bridge.sent_by_users(), side.to(door.address));
         flows.push(bridge.flow(ARRIVED, 261, asked, format!("{},LOCAL", bridge.towards_default())));

@@ -12,6 +12,7 @@ mod bridge;
 mod databases;
 mod exposed;
 mod flows;
+mod forwarded;
 mod host_ports;
 mod sources;
 mod translate;
@@ -26,6 +27,7 @@ use ipnet::IpNet;
 use super::{HostRoom, Owned, Touched};
 use bridge::{Bridge, Side};
 pub(super) use databases::DATABASES;
+pub(super) use forwarded::FORWARDED;
 pub(super) use host_ports::HOST_PORTS;
 
 /// What is there whatever services there are.
