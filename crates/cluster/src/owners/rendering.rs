@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_api::annotations::{Annotation, keys};
+use causeway_api::annotations::{Annotation, NetworkCreated, keys};
 use causeway_api::crd::{NetworkAttachmentDefinition, NetworkAttachmentDefinitionSpec};
 use causeway_api::intent::{Network, PodSubnet, changes};
 use causeway_api::nad::{self, Attachment, Standing};
@@ -313,6 +313,8 @@ impl Manager {
             let annotations = wanted.metadata.annotations.get_or_insert_default();
             annotations.extend(state.annotations());
             annotations.extend(self.owners.set_of(key).map(|set| (NetworkSet::KEY.to_owned(), set.text())));
+            let created = self.owners.created(key).map(NetworkCreated).filter(|_| network.is_primary());
+            annotations.extend(created.map(|created| (NetworkCreated::KEY.to_owned(), created.text())));
         }
         Some(wanted)
     }

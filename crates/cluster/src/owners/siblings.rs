@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use causeway_api::intent::Network;
+use causeway_api::intent::{Network, Transport};
 use causeway_api::selector::LabelMatch;
 use causeway_types::{NamespaceName, NetworkId, NetworkSet, ObjectName, sibling_link};
 
@@ -223,10 +223,26 @@ impl Manager {
             );
             return Some(Trouble::new(CONFLICT, message));
         }
+        if let Some(why) = self.without_tunnels([wanted, network]) {
+            let message = format!(
+                "{other} serves the same namespace, and {why}: siblings are connected by tunnels, so their pods would not all reach \
+                 each other"
+            );
+            return Some(Trouble::new(CONFLICT, message));
+        }
         let links =
             self.config.cluster.masquerade_subnets.iter().filter(|cidr| wanted.families().has(cidr.family()));
         let lacking = links.into_iter().find_map(|cidr| sibling_link(cidr, NetworkId::LAST).err())?;
         Some(Trouble::new(CONFLICT, format!("it cannot be connected with {other}: {lacking}")))
+    }
+
+    /// Why no tunnels carry the packets of all of these networks.
+    fn without_tunnels(&self, networks: [&Network; 2]) -> Option<String> {
+        if self.config.no_overlay {
+            return Some("this cluster has no tunnels (--no-overlay)".to_owned());
+        }
+        let bare = networks.into_iter().find(|one| matches!(one.transport, Transport::NoOverlay { .. }))?;
+        Some(format!("network {} has transport 'NoOverlay'", bare.name))
     }
 
     /// An object has been looked at. Those who are refused because of it may have another reason now, or none.

@@ -32,7 +32,8 @@ fn c001_c011_d014_layer2_primary() {
     assert_eq!(meta["finalizers"], json!(["k8s.ovn.org/user-defined-network-protection"]));
     assert_eq!(
         meta["annotations"],
-        json!({"k8s.ovn.org/network-name": "demo_db", "k8s.ovn.org/network-id": "1", "k8s.ovn.org/tunnel-keys": "[16711684,16715779]"})
+        json!({"k8s.ovn.org/network-name": "demo_db", "k8s.ovn.org/network-id": "1", "k8s.ovn.org/tunnel-keys": "[16711684,16715779]",
+               "k8s.ovn.org/primary-network-created": "3"})
     );
     let udn = world.object(Kind::UserDefinedNetwork, "demo/db");
     assert_eq!(
@@ -107,7 +108,7 @@ fn c010_f011_a_cluster_network_in_two_namespaces() {
         assert_eq!(
             world.object(NAD, &path)["metadata"]["annotations"],
             json!({"k8s.ovn.org/network-name": "cluster_udn_db", "k8s.ovn.org/network-id": "1", "k8s.ovn.org/tunnel-keys": "[]",
-                   "k8s.ovn.org/primary-network-set": "08f44b07b5901a25"})
+                   "k8s.ovn.org/primary-network-set": "08f44b07b5901a25", "k8s.ovn.org/primary-network-created": "4"})
         );
     }
 }
@@ -123,7 +124,8 @@ fn c013_c014_c040_labels_and_annotations_follow() {
         "spec": {"topology": "Layer2", "layer2": {"role": "Primary", "subnets": ["10.0.0.0/24"]}},
     }));
     let meta = |world: &World| world.object(NAD, "demo/db")["metadata"].clone();
-    let numbers = json!({"k8s.ovn.org/network-name": "demo_db", "k8s.ovn.org/network-id": "1", "k8s.ovn.org/tunnel-keys": "[16711684,16715779]"});
+    let numbers = json!({"k8s.ovn.org/network-name": "demo_db", "k8s.ovn.org/network-id": "1", "k8s.ovn.org/tunnel-keys": "[16711684,16715779]",
+               "k8s.ovn.org/primary-network-created": "3"});
     let annotations = |foo: &str| {
         let mut all = numbers.clone();
         all["description"] = foo.into();

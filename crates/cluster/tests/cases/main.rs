@@ -21,6 +21,7 @@ mod pods;
 mod policies;
 mod replay;
 mod restart;
+mod room;
 mod siblings;
 mod status;
 mod tenants;

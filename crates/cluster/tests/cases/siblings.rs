@@ -1,15 +1,16 @@
 //! J: several primary networks for the pods of one namespace.
 
 use causeway_alloc::Reuse;
+use causeway_cluster::Config;
 use causeway_record::Kind;
 use serde_json::{Value, json};
 
 use crate::mirrors::{SLICE, endpoint, mirror_of, slice};
 use crate::world::{World, cudns, dual, ipv4};
 
-const UDN: Kind = Kind::UserDefinedNetwork;
-const CUDN: Kind = Kind::ClusterUserDefinedNetwork;
-const REQUEST: &str = "k8s.ovn.org/requested-primary-udn";
+pub(crate) const UDN: Kind = Kind::UserDefinedNetwork;
+pub(crate) const CUDN: Kind = Kind::ClusterUserDefinedNetwork;
+pub(crate) const REQUEST: &str = "k8s.ovn.org/requested-primary-udn";
 
 fn ready(world: &World, path: &str) -> String {
     match path.contains('/') {
@@ -53,7 +54,7 @@ fn demo() -> World {
     world
 }
 
-fn fill(world: &mut World, start: usize, count: usize) {
+pub(crate) fn fill(world: &mut World, start: usize, count: usize) {
     (start..start + count).for_each(|number| world.pod(&format!("demo/p{number}"), "n1"));
 }
 
@@ -100,6 +101,39 @@ fn siblings_of_other_families() {
     );
     world.layer2("demo/u3", &["10.1.0.0/24", "fd11::/64"]);
     assert!(is_ready(&world, "demo/u3"), "{}", ready(&world, "demo/u3"));
+}
+
+/// Siblings are connected by tunnels, so each must have them.
+#[test]
+fn siblings_without_tunnels() {
+    let bare = |cidr: &str| {
+        let mut network = layer3(cidr);
+        network["transport"] = "NoOverlay".into();
+        network["noOverlay"] = json!({"outboundSNAT": "Enabled", "routing": "Managed"});
+        network
+    };
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.tenant("demo");
+    world.label("demo", json!({"team": "x"}));
+    world.cudn("c1", team("x"), layer2(&["10.0.0.0/24"]));
+    world.cudn("c2", team("x"), bare("11.0.0.0/16"));
+    assert_eq!(
+        ready(&world, "c2"),
+        "False/PrimaryNetworkConflict ClusterUserDefinedNetwork c1 serves the same namespace, and network cluster_udn_c2 has transport \
+         'NoOverlay': siblings are connected by tunnels, so their pods would not all reach each other"
+    );
+    assert!(!world.has_nad("demo/c2"));
+    world.delete(CUDN, "c1");
+    assert!(world.has_nad("demo/c2"), "{}", ready(&world, "c2"));
+    world.cudn("c3", team("x"), layer2(&["10.0.0.0/24"]));
+    assert!(ready(&world, "c3").contains("network cluster_udn_c2 has transport"), "{}", ready(&world, "c3"));
+
+    let mut world = World::new(Config { no_overlay: true, ..ipv4() }, &["n1"]);
+    world.tenant("demo");
+    world.layer2("demo/u1", &["10.0.0.0/24"]);
+    world.layer3("demo/u2", "11.0.0.0/16", 24);
+    assert!(ready(&world, "demo/u2").contains("no tunnels (--no-overlay)"), "{}", ready(&world, "demo/u2"));
+    assert!(is_ready(&world, "demo/u1"), "one alone needs no road");
 }
 
 /// J004: networks of a tenant and of the administrator are never mixed, whoever comes first.
@@ -289,6 +323,38 @@ fn j020_a_network_without_a_part_for_the_node() {
     assert_eq!(world.networks("demo/c"), Value::Null);
 }
 
+/// A network with which something is wrong on the pod's node is the last one there, and elsewhere what it was. It is still one: a report
+/// may be about one other pod, and an address that is wired as soon as it can be is better than none.
+#[test]
+fn a_network_in_trouble_on_a_node_comes_last_there() {
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    world.tenant("demo");
+    world.layer2("demo/u1", &["10.0.0.0/24"]);
+    world.layer2("demo/u2", &["10.0.1.0/29"]);
+    let failure = |network: &str| json!({"subject": "Network", "name": network, "reason": "DatabaseRefused", "message": "no"});
+    world.report("n1", json!({"failures": [failure("demo_u1")]}));
+    (0..6).for_each(|number| world.pod(&format!("demo/p{number}"), "n1"));
+    world.pod("demo/far", "n2");
+    world.pod_with("demo/asks", "n1", json!({REQUEST: "u1"}));
+    let on = |world: &World, nad: &str| {
+        (0..6).filter(|number| network_of(world, &format!("demo/p{number}")).as_deref() == Some(nad)).count()
+    };
+    assert_eq!((on(&world, "demo/u2"), on(&world, "demo/u1")), (4, 2), "only when the other one is full");
+    assert_eq!(network_of(&world, "demo/far").as_deref(), Some("demo/u1"));
+    assert_eq!(network_of(&world, "demo/asks").as_deref(), Some("demo/u1"));
+    world.delete(Kind::Pod, "demo/p0");
+    world.report("n1", json!({"failures": [failure("demo_u1"), failure("demo_u2")]}));
+    world.pod("demo/both", "n1");
+    assert_eq!(
+        network_of(&world, "demo/both").as_deref(),
+        Some("demo/u1"),
+        "the oldest of those that are alike"
+    );
+    world.report("n1", json!({"failures": []}));
+    world.pod("demo/cured", "n1");
+    assert_eq!(network_of(&world, "demo/cured").as_deref(), Some("demo/u1"));
+}
+
 /// J023: a pod that asks for an address gets the network that has it.
 #[test]
 fn j023_an_address_that_is_asked_for() {
@@ -432,93 +498,6 @@ fn siblings_have_one_name() {
     assert_eq!(world.writes, [] as [&str; 0]);
 }
 
-fn addresses(world: &World, path: &str) -> Value {
-    let kind = if path.contains('/') { UDN } else { CUDN };
-    world.object(kind, path)["status"]["addresses"].clone()
-}
-
-/// How many addresses are in use is written at most once in a second, however many pods come, and is true then.
-#[test]
-fn networks_say_how_much_room_they_have() {
-    let mut world = World::new(ipv4(), &["n1", "n2"]);
-    world.tenant("demo");
-    world.layer2("demo/flat", &["10.0.0.0/24"]);
-    world.layer3("demo/wide", "10.1.0.0/22", 24);
-    assert_eq!(
-        (addresses(&world, "demo/flat"), addresses(&world, "demo/wide")),
-        (json!("0/252"), json!("0/1008"))
-    );
-    world.second();
-    world.writes.clear();
-    fill(&mut world, 0, 20);
-    world.pod_with("demo/other", "n2", json!({REQUEST: "wide"}));
-    let statuses = |world: &World| world.writes.iter().filter(|write| write.contains(" status")).count();
-    assert_eq!(statuses(&world), 0, "{:?}", world.writes);
-    world.second();
-    assert_eq!(statuses(&world), 2, "{:?}", world.writes);
-    assert_eq!(
-        (addresses(&world, "demo/flat"), addresses(&world, "demo/wide")),
-        (json!("20/252"), json!("1/1008"))
-    );
-    world.delete(Kind::Pod, "demo/p3");
-    world.second();
-    assert_eq!(addresses(&world, "demo/flat"), "19/252");
-    world.writes.clear();
-    world.second();
-    world.node("n3");
-    world.second();
-    assert!(!world.writes.iter().any(|write| write.contains("userdefined")), "{:?}", world.writes);
-    world.restart(|_| {});
-    assert_eq!(world.writes, [] as [&str; 0]);
-}
-
-/// Where addresses never end, there is no number of them.
-#[test]
-fn room_without_end_has_no_number() {
-    let mut world = World::new(dual(), &["n1"]);
-    for (name, subnets) in
-        [("v4", &["10.0.0.0/28"][..]), ("both", &["10.0.0.0/28", "fd10::/64"]), ("v6", &["fd10::/64"])]
-    {
-        world.tenant(name);
-        world.layer2(&format!("{name}/net"), subnets);
-    }
-    world.tenant("wide");
-    world.layer3("wide/net", "fd11::/48", 64);
-    let all = ["v4/net", "both/net", "v6/net", "wide/net"].map(|path| addresses(&world, path));
-    assert_eq!(all, ["0/12", "0/12", "0/32758", "0/many"], "a layer2 network has no more numbers for ports");
-}
-
-/// Nearly full, full, and nobody's address: each is an event once, and a condition that says what to do.
-#[test]
-fn a_network_that_fills_up_is_heard_of() {
-    let mut world = World::new(ipv4(), &["n1"]);
-    world.tenant("demo");
-    world.layer2("demo/u1", &["10.0.0.0/28"]);
-    let heard = |world: &World, word: &str| {
-        let all = world.said.iter().filter(|said| said.starts_with("UserDefinedNetwork demo/u1 "));
-        all.filter(|said| said.contains(word)).count()
-    };
-    let counts =
-        |world: &World| ["NetworkNearlyFull", "NetworkFull", "get no address"].map(|word| heard(world, word));
-    fill(&mut world, 0, 10);
-    assert_eq!(counts(&world), [0, 0, 0], "{:?}", world.said);
-    fill(&mut world, 10, 1);
-    assert_eq!(counts(&world), [1, 0, 0], "{:?}", world.said);
-    fill(&mut world, 11, 1);
-    assert_eq!(counts(&world), [1, 1, 0], "{:?}", world.said);
-    let condition = |world: &World| world.udn_condition("demo/u1", "NetworkAllocationSucceeded");
-    let said = condition(&world);
-    assert!(said.starts_with("True/NetworkFull ") && said.contains("\"My network is full\""), "{said}");
-    fill(&mut world, 12, 1);
-    assert_eq!(counts(&world), [1, 1, 1], "{:?}", world.said);
-    world.delete(Kind::Pod, "demo/p12");
-    world.delete(Kind::Pod, "demo/p0");
-    assert!(condition(&world).starts_with("True/NetworkNearlyFull "), "{}", condition(&world));
-    assert_eq!(counts(&world), [1, 1, 1], "it has become better: {:?}", world.said);
-    world.restart(|_| {});
-    assert_eq!((world.writes.len(), counts(&world)), (0, [0, 0, 0]));
-}
-
 /// A connection that selects one sibling joins that one, and says whom it leaves apart.
 #[test]
 fn a_connection_of_one_sibling_says_so() {
@@ -554,30 +533,4 @@ fn a_connection_of_one_sibling_says_so() {
     assert_eq!(line(&world), (json!(true), Value::Null));
     world.restart(|_| {});
     assert_eq!(world.writes, [] as [&str; 0]);
-}
-
-/// A network that is nearly full says so, and what to do, before the first pod waits; once, however many come.
-#[test]
-fn a_network_that_is_nearly_full_says_so() {
-    let mut world = World::new(ipv4(), &["n1"]);
-    world.tenant("demo");
-    world.layer2("demo/u1", &["10.0.0.0/26"]);
-    let said = |world: &World| world.udn_condition("demo/u1", "NetworkAllocationSucceeded");
-    fill(&mut world, 0, 53);
-    assert!(said(&world).starts_with("True/NetworkAllocationSucceeded "), "{}", said(&world));
-    fill(&mut world, 53, 1);
-    let nearly = said(&world);
-    assert!(
-        nearly.starts_with("True/NetworkNearlyFull ") && nearly.contains("My network is full"),
-        "{nearly}"
-    );
-    world.second();
-    world.writes.clear();
-    fill(&mut world, 54, 4);
-    let statuses = world.writes.iter().filter(|write| !write.starts_with("pods ")).count();
-    assert!(statuses <= 1, "{:?}", world.writes);
-    world.restart(|_| {});
-    assert_eq!((said(&world), world.writes.len()), (nearly, 0));
-    (1..6).for_each(|number| world.delete(Kind::Pod, &format!("demo/p{number}")));
-    assert!(said(&world).starts_with("True/NetworkAllocationSucceeded "), "{}", said(&world));
 }
