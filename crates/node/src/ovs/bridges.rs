@@ -56,42 +56,50 @@ pub struct Mapping {
     pub network: String,
     /// The bridge.
     pub bridge: String,
+    /// Whether it does; otherwise it did, and shall not any more.
+    pub leads: bool,
 }
 
 impl Mapping {
-    /// The whole text with this mapping: those of other physical networks stay.
+    /// The whole text with this mapping, or without it: those of other physical networks stay.
     fn among(&self, known: &str) -> String {
-        let of_others =
-            |pair: &&str| pair.split_once(':').is_some_and(|(network, _)| network != self.network);
-        let others = known.split(',').map(str::trim).filter(of_others).map(str::to_owned);
-        let all = others.chain([format!("{}:{}", self.network, self.bridge)]);
-        all.collect::<Vec<_>>().join(",")
+        let is_other = |pair: &&str| {
+            pair.split_once(':').is_some_and(|(network, bridge)| {
+                network != self.network || (!self.leads && bridge != self.bridge)
+            })
+        };
+        let others = known.split(',').map(str::trim).filter(is_other).map(str::to_owned);
+        let own = self.leads.then(|| format!("{}:{}", self.network, self.bridge));
+        others.chain(own).collect::<Vec<_>>().join(",")
     }
 
-    /// Whether the text has it.
-    fn is_in(&self, known: &str) -> bool {
-        let mut pairs = known.split(',').map(str::trim).filter_map(|pair| pair.split_once(':'));
-        let ours = pairs.by_ref().filter(|(network, _)| *network == self.network);
-        ours.map(|(_, bridge)| bridge).collect::<Vec<_>>() == [self.bridge.as_str()]
+    /// Whether the text is as wanted.
+    fn is_settled(&self, known: &str) -> bool {
+        let pairs = known.split(',').map(str::trim).filter_map(|pair| pair.split_once(':'));
+        let ours = pairs.filter(|(network, _)| *network == self.network);
+        let bridges: Vec<&str> = ours.map(|(_, bridge)| bridge).collect();
+        if self.leads { bridges == [self.bridge.as_str()] } else { !bridges.contains(&self.bridge.as_str()) }
     }
 }
 
 impl Switch<'_> {
-    /// What tells OVN of a bridge to the outside; none if it knows.
+    /// What tells OVN of a bridge to the outside, or that it is none any more; nothing if it knows.
     pub(super) fn mapping(&self, wanted: &Mapping) -> Option<Transaction> {
         let row = self.own()?;
         let known = row.get("external_ids").and_then(|ids| ids.get(MAPPINGS)).cloned().unwrap_or_default();
-        if wanted.is_in(&known) {
+        if wanted.is_settled(&known) {
             return None;
         }
         let mutation = |mutator, value| Mutation { column: "external_ids".into(), mutator, value };
+        let text = wanted.among(&known);
+        let insert = mutation(Mutator::Insert, Datum::str_map([(MAPPINGS, text.as_str())]));
         Some(Transaction::new(vec![Op::Mutate {
             table: super::look::SWITCH.into(),
             conditions: vec![Condition::uuid(row.uuid)],
-            mutations: vec![
-                mutation(Mutator::Delete, Datum::set([Atom::from(MAPPINGS)])),
-                mutation(Mutator::Insert, Datum::str_map([(MAPPINGS, wanted.among(&known))])),
-            ],
+            mutations: [mutation(Mutator::Delete, Datum::set([Atom::from(MAPPINGS)]))]
+                .into_iter()
+                .chain((!text.is_empty()).then_some(insert))
+                .collect(),
         }]))
     }
 
@@ -144,7 +152,7 @@ mod tests {
 
     #[test]
     fn mappings_of_other_networks_stay() {
-        let wanted = Mapping { network: "physnet".into(), bridge: "br-ex".into() };
+        let wanted = Mapping { network: "physnet".into(), bridge: "br-ex".into(), leads: true };
         for (known, there, after) in [
             ("", false, "physnet:br-ex"),
             ("physnet:br-ex", true, "physnet:br-ex"),
@@ -154,7 +162,20 @@ mod tests {
             ("physnet:br-ex,physnet:br0", false, "physnet:br-ex"),
             ("physnet2:br0", false, "physnet2:br0,physnet:br-ex"),
         ] {
-            assert_eq!((wanted.is_in(known), wanted.among(known).as_str()), (there, after), "{known:?}");
+            assert_eq!((wanted.is_settled(known), wanted.among(known).as_str()), (there, after), "{known:?}");
+        }
+        let unwanted = Mapping { leads: false, ..wanted };
+        for (known, gone, after) in [
+            ("", true, ""),
+            ("physnet:br-ex", false, ""),
+            ("physnet:br0,lab:br-ex", true, "physnet:br0,lab:br-ex"),
+            ("storage:br-s,physnet:br-ex", false, "storage:br-s"),
+        ] {
+            assert_eq!(
+                (unwanted.is_settled(known), unwanted.among(known).as_str()),
+                (gone, after),
+                "{known:?}"
+            );
         }
     }
 }

@@ -135,7 +135,7 @@ impl Ovs {
         self.bridges.clone()
     }
 
-    /// From now on OVN knows which bridge leads to a physical network, whoever else changes it.
+    /// From now on OVN knows which bridge leads to a physical network, or that it does not any more, whoever else changes it.
     pub fn map(&self, mapping: Mapping) {
         self.mapping.send_if_modified(|known| {
             let differs = known.as_ref() != Some(&mapping);
@@ -287,7 +287,8 @@ impl Task {
         if let Some(transaction) = transaction
             && let Ok(id) = self.client.session().transact(&transaction)
         {
-            info!(network = wanted.network, bridge = wanted.bridge, "telling OVN which bridge leads outside");
+            let Mapping { network, bridge, leads } = &wanted;
+            info!(network, bridge, leads, "telling OVN which bridge leads outside");
             self.outside.sent = Some(id);
         }
     }

@@ -239,6 +239,17 @@ fn a_gateway_that_is_switched_off() {
         assert_eq!((node.outside.health(), node.outside.word()), (Ok(()), "disabled"));
         sleep(Duration::from_millis(300)).await;
         assert_eq!(mapping(&switch), "storage:br-s");
+        // The role was here before with a gateway, and had told OVN.
+        let told = "external_ids:ovn-bridge-mappings=\"storage:br-s,physnet:br-ex\"";
+        switch.vsctl(&["set", "Open_vSwitch", ".", told]);
+        let config = r#"{"default":{"mode":"shared","bridge-id":"br-ex","ip-addresses":["172.30.0.11/24"]}}"#;
+        node.own.annotate(GatewayConfig::KEY, Some(config));
+        assert_eq!(node.look(), None);
+        let began = Instant::now();
+        while mapping(&switch) != "storage:br-s" {
+            assert!(began.elapsed() < PATIENCE, "{}", mapping(&switch));
+            sleep(Duration::from_millis(20)).await;
+        }
     });
 }
 

@@ -105,9 +105,16 @@ impl Outside {
             tell(&way);
             self.way = way;
         }
-        if let Way::Found(config) = &self.way {
+        let published = own.and_then(|own| own.gateway.as_ref().ok()?.as_ref());
+        let (config, leads) = match &self.way {
+            Way::Found(config) => (Some(config), true),
+            // Where there was one, it was ours.
+            Way::Disabled => (published, false),
+            Way::Unknown | Way::Missing(_) => (None, true),
+        };
+        if let Some(config) = config.filter(|config| !config.bridge_id.is_empty()) {
             let (network, bridge) = (PHYSICAL_NETWORK.to_owned(), config.bridge_id.clone());
-            self.ovs.map(Mapping { network, bridge });
+            self.ovs.map(Mapping { network, bridge, leads });
         }
         self.ports = ports;
         self.ports.clone()
