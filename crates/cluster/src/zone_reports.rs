@@ -21,6 +21,8 @@ pub(crate) struct ZoneReports {
     reports: BTreeMap<NodeName, ZoneReport>,
     /// Zones that could not do something for a network: few, and asked for by network.
     failing: BTreeMap<NetworkName, BTreeSet<NodeName>>,
+    /// Zones that could not do more than they name.
+    cut: BTreeSet<NodeName>,
     /// Since when the reports are known to be complete; before that nobody is silent.
     listed_since: Option<i64>,
     /// Since when a node is there and heard of.
@@ -38,11 +40,18 @@ pub(crate) struct News {
     networks: BTreeSet<NetworkName>,
     policies: BTreeSet<PolicyId>,
     cleared: bool,
+    /// Whether it names everybody whom its failures concern, other than before.
+    cut: bool,
 }
 
 impl ZoneReports {
     /// Takes a report, or the lack of one.
-    fn set(&mut self, node: &NodeName, report: Option<ZoneReport>) -> News {
+    fn set(&mut self, node: &NodeName, mut report: Option<ZoneReport>) -> News {
+        if let Some(report) = &mut report {
+            // So that one can be found among thousands.
+            report.carried_out.sort();
+            report.policies.sort();
+        }
         let none = || ZoneReport::none(node.clone());
         let before = self.reports.remove(node);
         let cleared =
@@ -64,8 +73,13 @@ impl ZoneReports {
         }
         let mut policies = self.news(&old.carried_out, &new.carried_out);
         policies.extend(self.news(&old.policies, &new.policies));
+        let cut = old.cut != new.cut;
+        match new.cut {
+            true => drop(self.cut.insert(node.clone())),
+            false => drop(self.cut.remove(node)),
+        }
         self.reports.extend(report.map(|report| (node.clone(), report)));
-        News { connects, lost, networks, policies, cleared }
+        News { connects, lost, networks, policies, cleared, cut }
     }
 
     /// The policies of which two reports say different things.
@@ -133,6 +147,11 @@ impl ZoneReports {
         nodes.filter_map(|node| Some((node, self.reports.get(node)?.networks.get(network)?)))
     }
 
+    /// Zones that could not do more than they name: of networks that they do not name nobody knows.
+    pub(crate) fn cut(&self) -> impl Iterator<Item = &NodeName> {
+        self.cut.iter()
+    }
+
     /// Up to which epoch a node's zone has cleared all freed numbers.
     pub(crate) fn epoch(&self, node: &NodeName) -> Epoch {
         self.reports.get(node).map_or(Epoch(0), |report| report.cleared.whole())
@@ -164,7 +183,8 @@ impl ZoneReports {
 }
 
 fn said_of<'a>(policy: &PolicyId, all: &'a [(PolicyId, String)]) -> Option<&'a str> {
-    all.iter().find(|(id, _)| id == policy).map(|(_, text)| text.as_str())
+    let at = all.binary_search_by(|(id, _)| id.cmp(policy)).ok()?;
+    Some(all.get(at)?.1.as_str())
 }
 
 impl Manager {
@@ -198,6 +218,9 @@ impl Manager {
         self.dirty.policies(news.policies);
         let owners = news.networks.iter().filter_map(|name| self.networks.get(name)?.owner().cloned());
         self.dirty.statuses(owners);
+        if news.cut {
+            self.dirty.statuses(self.owners.keys().cloned());
+        }
         news.cleared
     }
 }
@@ -205,6 +228,7 @@ impl Manager {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use causeway_api::policy::PolicyKind;
 
     fn node(name: &str) -> NodeName {
         name.parse().unwrap()
@@ -229,6 +253,19 @@ mod tests {
             ["b", "c"]
         );
         assert_eq!(names(reports.set(&node("n1"), None)), ["a", "b", "c"]);
+    }
+
+    /// What is said of a policy is found, in whatever order a report says it.
+    #[test]
+    fn a_policy_is_found_among_many() {
+        let policy = |name: &str| PolicyId { kind: PolicyKind::Cluster, name: name.to_owned() };
+        let said = ["wall", "a", "gate"].map(|name| (policy(name), format!("{name}/1")));
+        let (carried_out, policies) = (said.to_vec(), said[..2].to_vec());
+        let mut reports = ZoneReports::default();
+        reports.set(&node("n1"), Some(ZoneReport { carried_out, policies, ..ZoneReport::none(node("n1")) }));
+        assert_eq!(reports.carried_out(&policy("gate"), &node("n1")), Some("gate/1"));
+        assert_eq!(reports.policy_failure(&policy("wall"), &node("n1")), Some("wall/1"));
+        assert_eq!(reports.policy_failure(&policy("gate"), &node("n1")), None);
     }
 
     /// The report of a zone costs what it says, not what all zones have said.

@@ -24,6 +24,9 @@ pub struct ZoneReport {
     pub connects: BTreeMap<ConnectName, String>,
     /// What it could not do for networks.
     pub networks: BTreeMap<NetworkName, String>,
+    /// Whether it could not do more than the report names: then of networks that it does not name nothing is known.
+    #[serde(default)]
+    pub cut: bool,
     /// What the zone has carried out of each cluster-scoped policy: UID and generation.
     #[serde(default)]
     pub carried_out: Vec<(PolicyId, String)>,
@@ -67,10 +70,28 @@ impl ZoneReport {
             rendered: BTreeMap::new(),
             connects: BTreeMap::new(),
             networks: BTreeMap::new(),
+            cut: false,
             carried_out: Vec::new(),
             policies: Vec::new(),
         }
     }
+}
+
+/// What is said of those whose failure has no room of its own in a report.
+const FURTHER: &str =
+    "it fails, and its ZoneReport has no room to say why: mend what that explains, then it explains this";
+
+/// All failures that a report names, and whether there are more.
+fn failures(spec: &mut crd::ZoneReportSpec) -> (Vec<ZoneFailure>, bool) {
+    let further = std::mem::take(&mut spec.further_failures).into_iter().map(|further| ZoneFailure {
+        subject: further.subject,
+        name: further.name,
+        reason: String::new(),
+        message: FURTHER.to_owned(),
+    });
+    let failures: Vec<ZoneFailure> = std::mem::take(&mut spec.failures).into_iter().chain(further).collect();
+    let cut = usize::try_from(spec.failure_count).is_ok_and(|count| count > failures.len());
+    (failures, cut)
 }
 
 /// What could not be done for policies of every kind.
@@ -85,9 +106,10 @@ fn about_policies(failures: &[ZoneFailure]) -> Vec<(PolicyId, String)> {
     kinds.into_iter().flat_map(of).collect()
 }
 
-fn cleared(upto: i64, held: &[i64]) -> Cleared {
+/// Which freed numbers are gone, by a report.
+pub fn cleared(spec: &crd::ZoneReportSpec) -> Cleared {
     let epoch = |number: i64| Epoch(u64::try_from(number).unwrap_or(0));
-    Cleared::new(epoch(upto), held.iter().copied().map(epoch))
+    Cleared::new(epoch(spec.epoch), spec.held_epochs.iter().copied().map(epoch))
 }
 
 /// What could not be done, by whom it is about: all of it in one text.
@@ -118,7 +140,9 @@ impl Watched for ZoneReport {
     }
 
     fn trim(object: Self::Object, node: NodeName) -> Self {
-        let spec = object.spec;
+        let mut spec = object.spec;
+        let cleared = cleared(&spec);
+        let (failures, cut) = failures(&mut spec);
         let rendered = spec.connects.iter().filter_map(|connect| {
             let name = ConnectName::new(connect.name.as_str()).ok()?;
             Some((name, RenderedHash::new(&connect.hash)?))
@@ -129,14 +153,15 @@ impl Watched for ZoneReport {
         });
         Self {
             node,
-            cleared: cleared(spec.epoch, &spec.held_epochs),
+            cleared,
             rendered: rendered.collect(),
-            connects: about(&spec.failures, FailureSubject::ClusterNetworkConnect, |name| {
+            connects: about(&failures, FailureSubject::ClusterNetworkConnect, |name| {
                 ConnectName::new(name).ok()
             }),
-            networks: about(&spec.failures, FailureSubject::Network, |name| NetworkName::new(name).ok()),
+            networks: about(&failures, FailureSubject::Network, |name| NetworkName::new(name).ok()),
+            cut,
             carried_out: carried_out.collect(),
-            policies: about_policies(&spec.failures),
+            policies: about_policies(&failures),
         }
     }
 }
@@ -196,5 +221,25 @@ mod tests {
         };
         assert_eq!(report, expected);
         assert_eq!(replayed(&report), report);
+    }
+
+    /// Whoever is named fails, also without a reason; where not everybody is, that is known.
+    #[test]
+    fn a_report_that_has_no_room_for_everything() {
+        let report = |further: serde_json::Value, count: i64| -> ZoneReport {
+            let failures = json!([{"subject": "Network", "name": "blue", "reason": "R", "message": "no"}]);
+            let spec = json!({"failures": failures, "furtherFailures": further, "failureCount": count});
+            trimmed(
+                json!({"apiVersion": "k8s.ovn.org/v1", "kind": "ZoneReport", "metadata": {"name": "n1"}, "spec": spec}),
+            )
+        };
+        let all = report(
+            json!([{"subject": "Network", "name": "red"}, {"subject": "ClusterNetworkConnect", "name": "road"}]),
+            3,
+        );
+        let (red, road) = ("red".parse().unwrap(), "road".parse().unwrap());
+        assert_eq!((&all.networks[&red], &all.connects[&road]), (&FURTHER.to_owned(), &FURTHER.to_owned()));
+        assert!(!all.cut && all.networks.len() == 2);
+        assert!(report(json!([]), 2).cut && !report(json!([]), 1).cut);
     }
 }

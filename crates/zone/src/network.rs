@@ -197,7 +197,9 @@ impl Spec {
 
     /// What the network is on the node with this id.
     pub(super) fn on(&self, node: NodeId, cluster: &ClusterConfig) -> Result<Active, Problem> {
-        self.check_supported()?;
+        if let Some(message) = self.network.unsupported() {
+            return Err(Problem::new(Reason::Unsupported, message));
+        }
         let hosts = self.hosts()?;
         let here = self.subnets_on(node, hosts.as_ref())?;
         let legs: Result<Vec<Leg>, Problem> =
@@ -212,21 +214,6 @@ impl Spec {
             router_key: self.router_key,
             hosts,
         })
-    }
-
-    /// Secondary and localnet networks, and other transports than tunnels, are not rendered by this version.
-    fn check_supported(&self) -> Result<(), Problem> {
-        let network = &self.network;
-        let what = match (network.role, network.topology, &network.transport) {
-            (Role::Secondary, ..) => "secondary networks",
-            (_, Topology::Localnet, _) => "localnet networks",
-            (_, _, Transport::NoOverlay { .. }) => "networks without tunnels",
-            (_, _, Transport::Evpn(Evpn { ip_vrf: None, .. })) => "networks with a macVRF alone",
-            _ if network.subnets.is_empty() => "primary networks without subnets",
-            _ => return Ok(()),
-        };
-        let message = format!("network {}: {what} are not rendered by this version", network.name);
-        Err(Problem::new(Reason::Unsupported, message))
     }
 
     fn fabric(&self) -> Result<Option<OnFabric>, Problem> {

@@ -32,8 +32,8 @@ pub use network::{
 pub use udn::{UserDefinedNetwork, UserDefinedNetworkSpec};
 pub use vtep::{VTEP, VtepMode, VtepSpec, VtepStatus};
 pub use zone_report::{
-    ConnectReport, FailureSubject, MAX_FAILURES, MAX_REPORTED_CONNECTS, MAX_REPORTED_POLICIES, PolicyReport,
-    ZoneFailure, ZoneReport, ZoneReportSpec,
+    ConnectReport, FailureSubject, FurtherFailure, MAX_FAILURES, MAX_FURTHER_FAILURES, MAX_REPORTED_CONNECTS,
+    MAX_REPORTED_POLICIES, PolicyReport, ZoneFailure, ZoneReport, ZoneReportSpec,
 };
 
 /// The API group of Causeway's own resources.

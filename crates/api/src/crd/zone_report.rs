@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The most failures that a report carries.
 pub const MAX_FAILURES: usize = 50;
+/// The most failures beyond these that a report names.
+pub const MAX_FURTHER_FAILURES: usize = 1024;
 /// The most ClusterNetworkConnects that a report names.
 pub const MAX_REPORTED_CONNECTS: usize = 4096;
 /// The most cluster-scoped policies that a report names.
@@ -41,10 +43,15 @@ pub struct ZoneReportSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4096))]
     pub policies: Vec<PolicyReport>,
-    /// What the zone could not do, the first 50, sorted.
+    /// What the zone could not do: 50 at most, sorted. The node itself, connections and policies come first, then networks of
+    /// one namespace after the other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50))]
     pub failures: Vec<ZoneFailure>,
+    /// Whom failures concern for which there is no room in `failures`, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 1024))]
+    pub further_failures: Vec<FurtherFailure>,
     /// How many failures there are in all.
     #[serde(default)]
     #[schemars(range(min = 0))]
@@ -108,4 +115,14 @@ pub struct ZoneFailure {
     /// What is wrong and what to do.
     #[schemars(length(max = 1024))]
     pub message: String,
+}
+
+/// Whom a failure concerns, where there is no room for more.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+pub struct FurtherFailure {
+    /// What the failure is about.
+    pub subject: FailureSubject,
+    /// The name of the subject.
+    #[schemars(length(min = 1, max = 317))]
+    pub name: String,
 }

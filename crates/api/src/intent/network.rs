@@ -128,6 +128,19 @@ impl Network {
         self.role == Role::Primary
     }
 
+    /// Why this version renders nothing of it, if so: secondary and localnet networks, and other transports than tunnels.
+    pub fn unsupported(&self) -> Option<String> {
+        let what = match (self.role, self.topology, &self.transport) {
+            (Role::Secondary, ..) => "secondary networks",
+            (_, Topology::Localnet, _) => "localnet networks",
+            (_, _, Transport::NoOverlay { .. }) => "networks without tunnels",
+            (_, _, Transport::Evpn(Evpn { ip_vrf: None, .. })) => "networks with a macVRF alone",
+            _ if self.subnets.is_empty() => "primary networks without subnets",
+            _ => return None,
+        };
+        Some(format!("network {}: {what} are not rendered by this version", self.name))
+    }
+
     /// The pod subnets without host lengths.
     pub fn pod_cidrs(&self) -> impl Iterator<Item = Cidr> {
         self.subnets.iter().map(|subnet| subnet.cidr)

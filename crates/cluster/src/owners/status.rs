@@ -193,6 +193,8 @@ impl Observed<'_> {
             Some(no_namespace())
         } else if !missing.is_empty() || !report.namespaces.is_empty() {
             Some(Trouble::new("NetworkAttachmentDefinitionNotExist", not_provided(report, missing)))
+        } else if let Some(message) = self.networks.get(&network).and_then(|one| one.intent().unsupported()) {
+            Some(Trouble::new("NetworkRenderingFailed", message))
         } else {
             failing.peek().is_some().then(|| {
                 let texts = failing.map(|(node, message)| format!("node {node}: {message}"));
@@ -202,6 +204,7 @@ impl Observed<'_> {
         let trouble = trouble.or_else(|| self.too_large(self.networks.get(&network)?));
         match trouble {
             Some(trouble) => finding(NETWORK_READY, false, trouble.reason, trouble.message),
+            None if self.zone_reports.cut().next().is_some() => self.not_known(),
             None => finding(
                 NETWORK_READY,
                 true,
@@ -209,6 +212,15 @@ impl Observed<'_> {
                 "NetworkAttachmentDefinition has been created".into(),
             ),
         }
+    }
+
+    /// Some zones could not do more than they name, and this network may be among the rest.
+    fn not_known(&self) -> Finding {
+        let nodes = listed(self.zone_reports.cut(), ", ");
+        let message = format!(
+            "more fails on these nodes than their ZoneReports can name, and this network may be among it: {nodes}. Mend what they explain"
+        );
+        Finding { status: None, ..finding(NETWORK_READY, false, "NetworkRenderingUnknown", message) }
     }
 
     /// Packets that do not fit into a node's tunnels are lost without a word, so it is said here.

@@ -49,7 +49,10 @@ impl Offer<'_> {
     /// Whether something is wrong with the network, for the pod or at all: others are tried before it.
     fn is_unfit(&self, pod: &Pod, nad: &ObjectKey, network: &NetworkName) -> bool {
         let refused = self.attachments.owner(nad, self.owners).is_some_and(|one| self.owners.is_refused(one));
-        refused || self.zone_reports.failures(network).any(|(node, _)| Some(node) == pod.node.as_ref())
+        let unsupported = self.networks.get(network).is_some_and(|one| one.intent().unsupported().is_some());
+        refused
+            || unsupported
+            || self.zone_reports.failures(network).any(|(node, _)| Some(node) == pod.node.as_ref())
     }
 
     fn primary(

@@ -229,7 +229,7 @@ fn c031_one_name_in_one_namespace() {
         format!("False/NetworkAttachmentDefinitionNotExist {message}")
     );
     assert_eq!(rendered(&world, "a/blue")["name"], "a_blue");
-    assert!(world.udn_condition("a/blue", "NetworkReady").starts_with("True/"));
+    assert!(world.udn_condition("a/blue", "NetworkCreated").starts_with("True/"));
 }
 
 /// C032: names that would be one with a dot between are two networks.
@@ -253,7 +253,7 @@ fn c032_names_that_look_alike() {
             .starts_with("False/NameConflict network u_x.y would have the OVN objects")
     );
     world.delete(Kind::UserDefinedNetwork, "u/x-y");
-    assert!(world.udn_condition("u/x.y", "NetworkReady").starts_with("True/"), "the way is free");
+    assert!(world.udn_condition("u/x.y", "NetworkCreated").starts_with("True/"), "the way is free");
 }
 
 /// C035, C037, C038, E019: names of VRFs.

@@ -103,9 +103,8 @@ fn e008_e010_nodes_without_a_subnet() {
         )
     };
     assert!(condition(&world).starts_with(&named("n3")), "{}", condition(&world));
-    assert!(world.said[0].starts_with(
-        "UserDefinedNetwork demo/net NetworkAllocationFailed: error allocating network demo_net"
-    ));
+    let failed = "UserDefinedNetwork demo/net NetworkAllocationFailed: error allocating network demo_net";
+    assert!(world.said.iter().any(|said| said.starts_with(failed)), "{:?}", world.said);
     world.node("n4");
     assert!(condition(&world).starts_with(&named("n3")), "{}", condition(&world));
     world.delete(Kind::Node, "n3");
@@ -173,6 +172,48 @@ fn a_zone_that_fails_shows() {
     );
     world.change(Kind::ZoneReport, "n1", &json!({"spec": {"failures": []}}));
     assert!(world.udn_condition("demo/db", "NetworkReady").starts_with("True/"));
+}
+
+/// What this version does not render is said once, by whoever reads the object, whatever zones say.
+#[test]
+fn a_network_that_is_not_rendered_is_not_ready() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    world.namespace("demo", json!({}));
+    let layer2 = json!({"role": "Secondary", "subnets": ["10.0.0.0/24"]});
+    world.udn("demo/db", json!({"topology": "Layer2", "layer2": layer2}));
+    assert_eq!(
+        world.udn_condition("demo/db", "NetworkReady"),
+        "False/NetworkRenderingFailed network demo_db: secondary networks are not rendered by this version"
+    );
+}
+
+/// A zone that names everybody whose failure it has no room to explain is believed; where it cannot even do that, nothing is known.
+#[test]
+fn what_a_report_has_no_room_for_is_not_fine() {
+    let mut world = World::new(ipv4(), &["n1"]);
+    for namespace in ["one", "two"] {
+        world.tenant(namespace);
+        world.layer2(&format!("{namespace}/db"), &["10.0.0.0/24"]);
+    }
+    world.report(
+        "n1",
+        json!({"furtherFailures": [{"subject": "Network", "name": "one_db"}], "failureCount": 1}),
+    );
+    let ready = |world: &World, path: &str| world.udn_condition(path, "NetworkReady");
+    assert!(ready(&world, "one/db").starts_with("False/NetworkRenderingFailed [node n1: it fails, and "));
+    assert!(ready(&world, "two/db").starts_with("True/"));
+    world.report(
+        "n1",
+        json!({"furtherFailures": [{"subject": "Network", "name": "one_db"}], "failureCount": 2}),
+    );
+    assert!(ready(&world, "one/db").starts_with("False/NetworkRenderingFailed "));
+    assert!(
+        ready(&world, "two/db").starts_with("Unknown/NetworkRenderingUnknown "),
+        "{}",
+        ready(&world, "two/db")
+    );
+    world.report("n1", json!({}));
+    assert!(ready(&world, "one/db").starts_with("True/") && ready(&world, "two/db").starts_with("True/"));
 }
 
 /// G022: a subnet that cannot be appended changes nothing but the status.

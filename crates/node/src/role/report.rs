@@ -1,14 +1,16 @@
 //! The ZoneReport: what this zone could not do, for the cluster manager to fold into the status of networks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_alloc::{Cleared, Epoch};
 use causeway_api::conditions::cut;
-use causeway_api::crd::{FailureSubject, MAX_FAILURES, ZoneFailure, ZoneReportSpec};
+use causeway_api::crd::{
+    FailureSubject, FurtherFailure, MAX_FAILURES, MAX_FURTHER_FAILURES, ZoneFailure, ZoneReportSpec,
+};
 use causeway_api::policy::PolicyKind;
 use causeway_record::Node;
-use causeway_types::NodeName;
-use causeway_zone::{PolicyKey, Problem, Reason, Subject, Zone};
+use causeway_types::{NetworkName, NetworkOrigin, NodeName};
+use causeway_zone::{PolicyKey, Reason, Subject, Zone};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -43,60 +45,109 @@ pub(super) struct Progress<'a> {
 
 /// What the zone and its two databases say, and who does not do its part.
 pub(super) fn report(zone: &Zone, progress: Progress<'_>) -> ZoneReportSpec {
-    let Progress { troubles, cleared, rendered, policies, silent } = progress;
-    let mut failures = BTreeMap::new();
-    if let Some(silent) = silent {
-        let here = Subject::Node(zone.config().node.clone());
-        let roads = rendered.pending().iter().cloned().map(Subject::Connect);
-        let waiting = policies.pending(zone).map(|id| Subject::Policy(PolicyKey::Cluster(id.clone())));
-        for subject in roads.chain(waiting).chain([here]) {
-            add(&mut failures, failure(zone, &subject, SILENT, silent));
-        }
-    }
-    for (subject, problem) in zone.problems() {
-        add(&mut failures, of_problem(zone, subject, problem));
-    }
-    for connect in zone.connect_reports() {
-        let subject = Subject::Connect(connect.name.clone());
-        for problem in missing(&connect) {
-            add(&mut failures, of_problem(zone, &subject, problem));
-        }
-    }
-    for (connect, text) in rendered.wrong() {
-        let problem = Problem::new(Reason::TunnelKeys, text.clone());
-        add(&mut failures, of_problem(zone, &Subject::Connect(connect.clone()), &problem));
-    }
-    for trouble in troubles.iter().filter(|trouble| trouble.reason != HELD) {
-        for subject in &trouble.blame {
-            add(&mut failures, of_trouble(zone, subject, trouble));
-        }
-    }
-    let carried_out = policies.reports(zone, troubles);
+    let Progress { troubles, cleared, rendered, policies, .. } = progress;
+    let failures = failures(zone, &progress);
+    let failing: BTreeSet<(FailureSubject, String)> = failures.keys().cloned().collect();
+    // Whose failure has no room must not be taken for one that is well.
+    let mut carried_out = policies.reports(zone, troubles);
+    carried_out.retain(|report| {
+        let kind = PolicyKind::named(&report.kind).map(of_policy);
+        kind.is_none_or(|kind| !failing.contains(&(kind, report.name.clone())))
+    });
     let failure_count = failures.len() as i64;
-    let failures = failures.into_values().take(MAX_FAILURES).collect();
+    let (failures, further_failures) = chosen(zone, failures);
     let number = |epoch: Epoch| i64::try_from(epoch.0).unwrap_or(i64::MAX);
-    let (epoch, held_epochs) = (number(cleared.upto()), cleared.held().map(number).collect());
     ZoneReportSpec {
-        epoch,
-        held_epochs,
+        epoch: number(cleared.upto()),
+        held_epochs: cleared.held().map(number).collect(),
         connects: rendered.reports(),
         policies: carried_out,
         failures,
+        further_failures,
         failure_count,
     }
 }
 
-/// One line for each subject: the first reason stands for all of its slices.
-fn add(failures: &mut BTreeMap<(FailureSubject, String), ZoneFailure>, failure: ZoneFailure) {
-    failures.entry((failure.subject, failure.name.clone())).or_insert(failure);
+fn word(reason: Reason) -> String {
+    format!("{reason:?}")
 }
 
-fn of_problem(zone: &Zone, subject: &Subject, problem: &Problem) -> ZoneFailure {
-    failure(zone, subject, &format!("{:?}", problem.reason), &problem.message)
+type Failures = BTreeMap<(FailureSubject, String), ZoneFailure>;
+
+/// One line for each subject: the first reason stands for all of its slices. The node's own come before those of others that are
+/// told of the node.
+fn failures(zone: &Zone, progress: &Progress<'_>) -> Failures {
+    let Progress { troubles, rendered, policies, silent, .. } = progress;
+    let mut all: Vec<(Subject, String, &str)> = Vec::new();
+    if let Some(silent) = silent {
+        let here = Subject::Node(zone.config().node.clone());
+        let roads = rendered.pending().iter().cloned().map(Subject::Connect);
+        let waiting = policies.pending(zone).map(|id| Subject::Policy(PolicyKey::Cluster(id.clone())));
+        all.extend(
+            [here]
+                .into_iter()
+                .chain(roads)
+                .chain(waiting)
+                .map(|subject| (subject, SILENT.to_owned(), *silent)),
+        );
+    }
+    let connects = zone.connect_reports();
+    let lacks = connects.iter().flat_map(|connect| missing(connect).map(|problem| (&connect.name, problem)));
+    let lacks = lacks.map(|(name, problem)| (Subject::Connect(name.clone()), problem));
+    // What this version does not render at all is no matter of a zone: the cluster manager says it.
+    let problems = zone.problems().iter().filter(|(_, problem)| problem.reason != Reason::Unsupported);
+    let problems = problems.map(|(subject, problem)| (subject.clone(), problem)).chain(lacks);
+    all.extend(problems.map(|(subject, problem)| (subject, word(problem.reason), problem.message.as_str())));
+
+    for (connect, text) in rendered.wrong() {
+        all.push((Subject::Connect(connect.clone()), word(Reason::TunnelKeys), text));
+    }
+    for trouble in troubles.iter().filter(|trouble| trouble.reason != HELD) {
+        let reason = trouble.reason.to_owned();
+        all.extend(trouble.blame.iter().map(|one| (one.clone(), reason.clone(), trouble.message.as_str())));
+    }
+    all.sort_by_key(|(subject, ..)| !matches!(subject, Subject::Node(_)));
+    let mut failures = Failures::new();
+    for (subject, reason, message) in all {
+        let failure = failure(zone, &subject, &reason, message);
+        failures.entry((failure.subject, failure.name.clone())).or_insert(failure);
+    }
+    failures
 }
 
-fn of_trouble(zone: &Zone, subject: &Subject, trouble: &Trouble) -> ZoneFailure {
-    failure(zone, subject, trouble.reason, &trouble.message)
+/// Those that there is room to explain, and the names of the rest, both sorted. However many networks of one namespace fail, they
+/// leave room for everybody else's.
+fn chosen(zone: &Zone, failures: Failures) -> (Vec<ZoneFailure>, Vec<FurtherFailure>) {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut place = |failure: &ZoneFailure| match failure.subject {
+        FailureSubject::Node => 0,
+        FailureSubject::Network => {
+            let before = seen.entry(whose(zone, &failure.name)).or_default();
+            *before += 1;
+            1 + *before
+        }
+        _ => 1,
+    };
+    let mut all: Vec<(usize, ZoneFailure)> =
+        failures.into_values().map(|failure| (place(&failure), failure)).collect();
+    all.sort_by_key(|(place, _)| *place);
+    let mut all = all.into_iter().map(|(_, failure)| failure);
+    let mut explained: Vec<ZoneFailure> = all.by_ref().take(MAX_FAILURES).collect();
+    let name = |failure: ZoneFailure| FurtherFailure { subject: failure.subject, name: failure.name };
+    let mut named: Vec<FurtherFailure> = all.take(MAX_FURTHER_FAILURES).map(name).collect();
+    explained.sort();
+    named.sort();
+    (explained, named)
+}
+
+/// The namespace whose network it is, or the network itself if it is an administrator's.
+fn whose(zone: &Zone, network: &str) -> String {
+    let Ok(name) = NetworkName::new(network) else { return String::new() };
+    match name.origin() {
+        NetworkOrigin::Namespaced(namespace, _) => namespace.to_string(),
+        NetworkOrigin::Bare => zone.namespaces_of(&name).first().map(ToString::to_string).unwrap_or_default(),
+        NetworkOrigin::Default | NetworkOrigin::Cluster(_) => network.to_owned(),
+    }
 }
 
 /// What has no conditions of its own is told of the node, with its name.
@@ -125,7 +176,8 @@ fn of_policy(kind: PolicyKind) -> FailureSubject {
 
 /// The object: it goes with its Node. All fields are there, empty or not: what a writer does not state, others may.
 pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
-    let ZoneReportSpec { epoch, held_epochs, connects, policies, failures, failure_count } = spec;
+    let ZoneReportSpec { epoch, held_epochs, connects, policies, failures, further_failures, failure_count } =
+        spec;
     json!({
         "apiVersion": "k8s.ovn.org/v1",
         "kind": "ZoneReport",
@@ -139,6 +191,7 @@ pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
             "connects": connects,
             "policies": policies,
             "failures": failures,
+            "furtherFailures": further_failures,
             "failureCount": failure_count,
         },
     })
@@ -148,6 +201,7 @@ pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
 mod tests {
     use super::*;
     use causeway_api::intent::ClusterConfig;
+    use causeway_api::policy::PolicyId;
     use causeway_types::NodeId;
     use causeway_zone::ZoneConfig;
 
@@ -199,6 +253,37 @@ mod tests {
         let report = report_of(&zone(), &[], &Cleared::default(), Some(&text));
         let line = report.failures.iter().find(|failure| failure.reason == SILENT).unwrap();
         assert_eq!((line.subject, line.name.as_str()), (FailureSubject::Node, "n1"));
+    }
+
+    fn refused(slice: &str, blame: Subject) -> Trouble {
+        Trouble { slice: slice.into(), blame: vec![blame], reason: "DatabaseRefused", message: "no".into() }
+    }
+
+    /// However much of one namespace fails, the node's, the connections', the policies' and everybody else's failures are explained,
+    /// and whatever is not is named.
+    #[test]
+    fn one_namespace_hides_nobody_elses_failures() {
+        let network = |name: String| refused("network:", Subject::Network(name.parse().unwrap()));
+        let mut troubles: Vec<Trouble> = (10..70).map(|n| network(format!("a-tenant_n{n}"))).collect();
+        troubles.extend(["b_blue", "z_one", "z_two", "cluster_udn_all"].map(|name| network(name.into())));
+        troubles.push(refused("cnc:main:", Subject::Connect("main".parse().unwrap())));
+        let wall = PolicyKey::Cluster(PolicyId { kind: PolicyKind::Cluster, name: "wall".into() });
+        troubles.push(refused("policy:", Subject::Policy(wall)));
+        let report = report_of(&zone(), &troubles, &Cleared::default(), Some("nobody answers"));
+        let told = |name: &str| report.failures.iter().any(|failure| failure.name == name);
+        for name in
+            ["n1", "main", "wall", "b_blue", "z_one", "z_two", "cluster_udn_all", "default", "a-tenant_n10"]
+        {
+            assert!(told(name), "{name} is not in {:?}", report.failures);
+        }
+        assert!(report.failures.is_sorted() && report.further_failures.is_sorted());
+        assert_eq!(
+            (report.failures.len(), report.further_failures.len(), report.failure_count),
+            (50, 18, 68)
+        );
+        let mut networks: Vec<&String> = report.failures.iter().map(|failure| &failure.name).collect();
+        networks.extend(report.further_failures.iter().map(|failure| &failure.name));
+        assert_eq!(networks.iter().filter(|name| name.starts_with("a-tenant_")).count(), 60);
     }
 
     /// A zone whose node is not known yet: one line for the default network, and no more.
