@@ -51,6 +51,11 @@ impl Cleared {
         epoch <= self.upto && !self.held.contains(&epoch)
     }
 
+    /// Whether it names as many epochs as can be named: what was freed later was looked at, and is not told.
+    pub fn is_full(&self) -> bool {
+        self.held.len() >= MAX_HELD_EPOCHS
+    }
+
     /// Up to which epoch everything is gone.
     pub fn whole(&self) -> Epoch {
         self.held.first().map_or(self.upto, |first| Epoch(first.0.saturating_sub(1)))
@@ -101,5 +106,6 @@ mod tests {
         assert_eq!((many.upto(), many.held().count()), (Epoch(2 * 256), MAX_HELD_EPOCHS));
         assert!(many.has(Epoch(512)));
         assert!(!many.has(Epoch(514)));
+        assert!(many.is_full() && !cleared(6, &[2]).is_full());
     }
 }

@@ -162,11 +162,24 @@ impl Manager {
     }
 }
 
-/// Since when freed numbers wait for a node.
+/// Freed numbers that wait for a node.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     since: i64,
     told: bool,
+    /// Since when it is to blame for that: it is silent, or has by its word what nobody else has any more.
+    to_blame: Option<i64>,
+}
+
+/// How a zone keeps numbers waiting.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Keeps {
+    /// It has not said anything of what was freed last.
+    Silent,
+    /// It says that it still has numbers that are gone everywhere else.
+    Alone,
+    /// It says that it still has numbers, and so do others: whatever that is, it is no fault of one node.
+    WithOthers,
 }
 
 /// For how long a zone may be busy before its node's people are told.
@@ -175,14 +188,16 @@ const TELL_AFTER_MS: i64 = 60_000;
 const PATIENCE_WITH_READY: i64 = 6;
 
 impl Manager {
-    /// Nodes that have not been well for long, or for longer have said nothing, and that freed numbers wait for, are fenced: all
-    /// others stop listening to them, and then nobody waits for them any more. One whose report is up to date holds nothing up.
+    /// Nodes that have not been well for long, or for longer are to blame, and that freed numbers wait for, are fenced: all others
+    /// stop listening to them, and then nobody waits for them any more. One whose report is up to date holds nothing up.
     pub(crate) fn fence_absent_nodes(&mut self) {
         self.note_waiting();
         let (now, limit) = (self.now_ms, self.config.fence_after_ms);
         let absent: BTreeSet<&NodeName> = self.nodes.absent_since(now.saturating_sub(limit)).collect();
         let mute = now.saturating_sub(limit.saturating_mul(PATIENCE_WITH_READY));
-        let late = |(node, waiting): &(&NodeName, &Waiting)| absent.contains(node) || waiting.since <= mute;
+        let late = |(node, waiting): &(&NodeName, &Waiting)| {
+            absent.contains(node) || waiting.to_blame.is_some_and(|since| since <= mute)
+        };
         let fenced: Vec<NodeName> =
             self.freed.waiting.iter().filter(late).map(|(node, _)| node.clone()).collect();
         if !fenced.is_empty() {
@@ -200,32 +215,69 @@ impl Manager {
     fn note_waiting(&mut self) {
         let mut before = std::mem::take(&mut self.freed.waiting);
         // Most of the time all have cleared everything, and nobody needs to be asked.
-        let all_cleared = self.freed.cleared.as_ref().is_some_and(|cleared| cleared.has(self.freed.epoch));
+        let all_cleared =
+            self.freed.cleared.as_ref().is_some_and(|cleared| cleared.whole() >= self.freed.epoch);
         if all_cleared || listed(&self.freed_numbers()) == 0 {
             return;
         }
-        let behind = |node: &&NodeName| {
-            !self.freed.away.contains_key(*node) && self.zone_reports.epoch(node) < self.freed.epoch
-        };
-        let behind: Vec<NodeName> = self.nodes.names().filter(behind).cloned().collect();
-        for node in behind {
-            let mut waiting = before.remove(&node).unwrap_or(Waiting { since: self.now_ms, told: false });
-            if !waiting.told && self.now_ms.saturating_sub(waiting.since) >= TELL_AFTER_MS {
+        let now = self.now_ms;
+        for (node, keeps) in self.keepers() {
+            let known = before.remove(&node);
+            let mut waiting = known.unwrap_or(Waiting { since: now, told: false, to_blame: None });
+            let to_blame = (keeps != Keeps::WithOthers).then_some(now);
+            waiting.to_blame = to_blame.map(|now| waiting.to_blame.unwrap_or(now));
+            if !waiting.told && now.saturating_sub(waiting.since) >= TELL_AFTER_MS {
                 waiting.told = true;
-                self.tell_waiting(&node);
+                self.tell_waiting(&node, keeps);
             }
             self.freed.waiting.insert(node, waiting);
         }
     }
 
-    fn tell_waiting(&mut self, node: &NodeName) {
+    /// Nodes that are listened to and have not cleared everything.
+    fn keepers(&self) -> Vec<(NodeName, Keeps)> {
+        let nothing = Cleared::default();
+        let listened_to = self.nodes.names().filter(|node| !self.freed.away.contains_key(*node));
+        let said = |node| (node, self.zone_reports.cleared_by(node).unwrap_or(&nothing));
+        let zones: Vec<(&NodeName, &Cleared)> = listened_to.map(said).collect();
+        let everybody = zones.iter().map(|(_, cleared)| cleared.upto()).min().unwrap_or_default();
+        let mut holders: BTreeMap<Epoch, usize> = BTreeMap::new();
+        for epoch in zones.iter().flat_map(|(_, cleared)| cleared.held()) {
+            *holders.entry(epoch).or_default() += 1;
+        }
+        let alone = |epoch: Epoch| zones.len() > 1 && epoch <= everybody && holders.get(&epoch) == Some(&1);
+        let keeps = |cleared: &Cleared| {
+            if cleared.upto() < self.freed.epoch && !cleared.is_full() {
+                Keeps::Silent
+            } else if cleared.held().any(alone) {
+                Keeps::Alone
+            } else {
+                Keeps::WithOthers
+            }
+        };
+        let behind = zones.iter().filter(|(_, cleared)| cleared.whole() < self.freed.epoch);
+        behind.map(|(node, cleared)| ((*node).clone(), keeps(cleared))).collect()
+    }
+
+    fn tell_waiting(&mut self, node: &NodeName, keeps: Keeps) {
         let limit = self.config.fence_after_ms.saturating_mul(PATIENCE_WITH_READY) / 1000;
-        let message = format!(
-            "numbers of networks that are gone cannot be used again before the zone of node {node} has said that it has nothing of \
-             them, and it has not for {} s: look at the log of causeway on {node} and at the ZoneReport {node}. After {limit} s the other \
-             nodes stop listening to it, sooner if the node is not Ready",
-            TELL_AFTER_MS / 1000
-        );
+        let patience = TELL_AFTER_MS / 1000;
+        let message = match keeps {
+            Keeps::Silent => format!(
+                "numbers of networks that are gone cannot be used again before the zone of node {node} has said that it has nothing of \
+                 them, and it has not for {patience} s: look at the log of causeway on {node} and at the ZoneReport {node}. After \
+                 {limit} s the other nodes stop listening to it, sooner if the node is not Ready"
+            ),
+            Keeps::Alone => format!(
+                "the zone of node {node} says for {patience} s that it still has numbers of networks that are gone everywhere else, so nobody \
+                 can use these again: its ZoneReport names them under heldEpochs, and what else it names there must be mended. After \
+                 {limit} s the other nodes stop listening to it, sooner if the node is not Ready"
+            ),
+            Keeps::WithOthers => format!(
+                "the zone of node {node} says for {patience} s that it still has numbers of networks that are gone, as others do, so nobody \
+                 can use these again: its ZoneReport names them under heldEpochs, and what else it names there must be mended"
+            ),
+        };
         if let Some(regarding) = self.nodes.regarding(node) {
             self.writes.warn(regarding, FREED_NUMBERS_WAIT, message);
         }
@@ -241,7 +293,7 @@ impl Manager {
     }
 
     fn holds_numbers_up(&self, node: &NodeName) -> bool {
-        listed(&self.freed_numbers()) > 0 && self.zone_reports.epoch(node) < self.freed.epoch
+        listed(&self.freed_numbers()) > 0 && self.zone_reports.whole(node) < self.freed.epoch
     }
 
     fn fence(&mut self, nodes: Vec<NodeName>) {
@@ -258,7 +310,7 @@ impl Manager {
     pub(crate) fn lift_fences(&mut self) {
         let (nodes, reports) = (&self.nodes, &self.zone_reports);
         let before = self.freed.away.len();
-        self.freed.away.retain(|node, epoch| !nodes.exists(node) || reports.epoch(node) < *epoch);
+        self.freed.away.retain(|node, epoch| !nodes.exists(node) || reports.whole(node) < *epoch);
         let others = nodes.names().filter(|node| !self.freed.away.contains_key(*node));
         let others = reports.cleared(others, &BTreeMap::new());
         self.freed.away.retain(|node, epoch| nodes.exists(node) || !others.has(*epoch));

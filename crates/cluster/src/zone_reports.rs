@@ -152,9 +152,14 @@ impl ZoneReports {
         self.cut.iter()
     }
 
+    /// Which freed numbers are gone from a node's zone, by its own word.
+    pub(crate) fn cleared_by(&self, node: &NodeName) -> Option<&Cleared> {
+        Some(&self.reports.get(node)?.cleared)
+    }
+
     /// Up to which epoch a node's zone has cleared all freed numbers.
-    pub(crate) fn epoch(&self, node: &NodeName) -> Epoch {
-        self.reports.get(node).map_or(Epoch(0), |report| report.cleared.whole())
+    pub(crate) fn whole(&self, node: &NodeName) -> Epoch {
+        self.cleared_by(node).map_or(Epoch(0), Cleared::whole)
     }
 
     /// What all of these nodes' zones have cleared; one that has not reported holds back everything. Nodes that are away count

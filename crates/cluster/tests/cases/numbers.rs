@@ -311,6 +311,64 @@ fn a_node_that_lives_and_says_nothing_freezes_nothing_for_ever() {
     }
 }
 
+/// What zones say that they hold waits with them; nobody is cut off for what others hold, too. Who alone holds something is, after an
+/// hour of that.
+#[test]
+fn only_who_holds_something_alone_is_fenced_for_it() {
+    let mut world = World::new(ipv4(), &["n1", "n2", "n3"]);
+    networks(&mut world, 3);
+    world.delete(UDN, "t0/net");
+    world.delete(UDN, "t1/net");
+    let holds = |world: &mut World, node: &str, held: &[u64]| {
+        world.report(node, json!({"epoch": 2, "heldEpochs": held}));
+    };
+    let told = |world: &World, node: &str, words: &str| {
+        let words = format!(
+            "Node {node} FreedNumbersWait: the zone of node {node} says for 60 s that it still has numbers of \
+                             networks that are gone{words}"
+        );
+        world.said.iter().filter(|said| said.starts_with(&words)).count()
+    };
+    epochs(&mut world, "n3", 2);
+    for node in ["n1", "n2"] {
+        holds(&mut world, node, &[2]);
+    }
+    world.tick(0);
+    world.tick(60_000);
+    assert_eq!(
+        [told(&world, "n1", ", as others do"), told(&world, "n2", ", as others do")],
+        [1, 1],
+        "{:?}",
+        world.said
+    );
+    world.tick(9_000_000);
+    assert_eq!(rests(&world), (vec![2], vec![]), "one failing road cuts nobody off");
+    epochs(&mut world, "n2", 2);
+    world.tick(9_000_000);
+    world.tick(12_599_000);
+    assert_eq!(rests(&world), (vec![2], vec![]), "n1 is the last one only since then");
+    world.tick(12_600_000);
+    assert_eq!(rests(&world), (vec![2], vec!["n1".into()]));
+
+    // An old epoch is held as a new one is; and whoever says now this and now nothing gains nothing.
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    networks(&mut world, 3);
+    world.delete(UDN, "t0/net");
+    world.delete(UDN, "t1/net");
+    epochs(&mut world, "n1", 2);
+    holds(&mut world, "n2", &[1]);
+    world.tick(0);
+    world.tick(60_000);
+    assert_eq!(told(&world, "n2", " everywhere else"), 1, "{:?}", world.said);
+    epochs(&mut world, "n2", 0);
+    world.tick(1_800_000);
+    holds(&mut world, "n2", &[1]);
+    world.tick(3_599_000);
+    assert_eq!(rests(&world).1, [""; 0]);
+    world.tick(3_600_000);
+    assert_eq!(rests(&world).1, ["n2"]);
+}
+
 /// A Node that is deleted may still run: numbers wait until nobody listens to it any more, and for nothing else.
 #[test]
 fn a_deleted_node_is_waited_for_until_nobody_listens_to_it() {
