@@ -1,6 +1,9 @@
 //! What the manager counts.
 
+use std::collections::BTreeMap;
+
 use causeway_record::Ended;
+use causeway_types::NetworkId;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -25,6 +28,8 @@ pub(crate) struct Metrics {
     waiting: Gauge,
     connects: Family<Connected, Gauge>,
     addresses: Family<Addresses, Gauge>,
+    /// The names under which networks are shown.
+    names: BTreeMap<NetworkId, String>,
     numbers_wait: Family<WaitedFor, Gauge>,
 }
 
@@ -79,14 +84,21 @@ impl Metrics {
         metrics
     }
 
-    /// Looks at every pod, so it is not for every event.
-    pub(crate) fn count_addresses(&self, manager: &Manager) {
-        self.addresses.clear();
-        for AddressUse { network, used, total } in manager.addresses() {
-            for (what, count) in [("used", used), ("total", total)] {
-                let labels = Addresses { network: network.clone(), what };
-                self.addresses.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+    /// Shows how many addresses of networks are in use, where that has changed.
+    pub(crate) fn show_addresses(&mut self, moved: BTreeMap<NetworkId, Option<AddressUse>>) {
+        let lines =
+            |network: &str| ["used", "total"].map(|what| Addresses { network: network.to_owned(), what });
+        for (id, line) in moved {
+            if let Some(before) = self.names.remove(&id) {
+                for line in lines(&before) {
+                    self.addresses.remove(&line);
+                }
             }
+            let Some(AddressUse { network, used, total }) = line else { continue };
+            for (labels, count) in lines(&network).iter().zip([used, total]) {
+                self.addresses.get_or_create(labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+            }
+            self.names.insert(id, network);
         }
     }
 

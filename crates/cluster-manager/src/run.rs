@@ -3,6 +3,7 @@
 //! The step runs on a thread of its own, so that the lease is renewed, and requests are cut at its end, however long a step
 //! takes.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,12 +12,13 @@ use causeway_alloc::Reuse;
 use causeway_api::crd::policy;
 use causeway_api::install::FREED_NUMBERS;
 use causeway_api::policy::PolicyId;
-use causeway_cluster::{Config, Input, Manager, Output};
+use causeway_cluster::{AddressUse, Config, Input, Manager, Output};
 use causeway_record::recording::Header;
 use causeway_record::{Event, FreedNumbers, OfKind, PolicyObject, Watched as _};
 use causeway_runtime::watch::{Selection, Watches};
 use causeway_runtime::write::Writer;
 use causeway_runtime::{Health, Lease, Permit, Recorder, Recording, Tasks, Times, describe, serve};
+use causeway_types::NetworkId;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
@@ -201,7 +203,8 @@ impl Role {
         };
         let header = Header::new(causeway_cluster::ROLE, &self.config);
         let recording = Recording::begin(self.options.record.as_deref(), &header)?;
-        let mut mind = Mind { manager, step: self.pace.step, outputs: Vec::new(), recording };
+        let mut mind =
+            Mind { manager, step: self.pace.step, outputs: Vec::new(), moved: BTreeMap::new(), recording };
         let mut batch = vec![tick(), Input::FreedNumbers(Box::new(reuse))];
         self.start_watches(sender);
         let mut ticks = interval(TICK);
@@ -209,16 +212,16 @@ impl Role {
         let mut counted: Option<Instant> = None;
         loop {
             batch.iter().for_each(|input| self.metrics.saw(input));
+            let count = counted.is_none_or(|at| at.elapsed() >= COUNTING);
+            if count {
+                counted = Some(Instant::now());
+            }
             mind = tokio::select! {
                 biased;
                 ended = self.tasks.ended() => return Err(lost(ended, permit)),
-                mind = mind.think(batch) => mind?,
+                mind = mind.think(batch, count) => mind?,
             };
             self.tell(&mut mind);
-            if counted.is_none_or(|at| at.elapsed() >= COUNTING) {
-                counted = Some(Instant::now());
-                self.metrics.count_addresses(&mind.manager);
-            }
             batch = Vec::new();
             tokio::select! {
                 biased;
@@ -259,7 +262,7 @@ impl Role {
         watch_policies::<policy::BaselineAdminNetworkPolicy>(client, &mut watches);
     }
 
-    fn tell(&self, mind: &mut Mind) {
+    fn tell(&mut self, mind: &mut Mind) {
         for output in mind.outputs.drain(..) {
             match output {
                 Output::Write(request) => self.writer.send(request),
@@ -269,6 +272,7 @@ impl Role {
         }
         self.health.set(mind.manager.ready());
         self.metrics.count(&mind.manager);
+        self.metrics.show_addresses(std::mem::take(&mut mind.moved));
     }
 }
 
@@ -277,15 +281,20 @@ struct Mind {
     manager: Manager,
     step: fn(&mut Manager, Input) -> Vec<Output>,
     outputs: Vec<Output>,
+    /// Networks of which more or fewer addresses are in use.
+    moved: BTreeMap<NetworkId, Option<AddressUse>>,
     recording: Recording,
 }
 
 impl Mind {
-    async fn think(mut self, inputs: Vec<Input>) -> Result<Self, Error> {
+    async fn think(mut self, inputs: Vec<Input>, count: bool) -> Result<Self, Error> {
         let thinking = spawn_blocking(move || {
             self.recording.take(&inputs);
             for input in inputs {
                 self.outputs.extend((self.step)(&mut self.manager, input));
+            }
+            if count {
+                self.moved = self.manager.moved_addresses();
             }
             self
         });

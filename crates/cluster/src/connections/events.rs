@@ -24,6 +24,7 @@ impl Manager {
         // A spec that cannot be read changes nothing: what was decided last stays.
         let record = state.record.clone().filter(|_| state.unreadable.is_none() || state.object.deleting);
         self.connects.all.insert(name.clone(), state);
+        self.connects.count(&name);
         if self.connects.model.is_some() {
             if let Some(record) = record {
                 self.feed_connect(&name, record);
@@ -59,7 +60,6 @@ impl Manager {
             lost: before.lost,
             sent: before.sent.filter(|(sent, done)| !*done && *sent != state.object.status),
             said_at: before.said_at,
-            silent_at: before.silent_at,
             stuck: before.stuck,
             ..state
         }
@@ -121,6 +121,7 @@ impl Manager {
         }
         self.numbers.release_connect(name);
         self.connects.late.remove(name);
+        self.connects.tally.forget(name);
         self.dirty.forget_connect(name);
         self.dirty.connects(self.connects.without_key());
     }

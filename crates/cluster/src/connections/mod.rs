@@ -9,6 +9,7 @@ mod off;
 mod reach;
 mod settle;
 mod status;
+mod tally;
 mod topology;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,7 @@ use causeway_types::{Cidr, ConnectName, DatapathKey, NetworkId, NetworkName, Nod
 
 use crate::networks::router;
 use crate::trouble::Trouble;
+use tally::{Outcome, Tally};
 
 /// What the kind is called.
 pub(crate) const KIND: &str = "clusternetworkconnects";
@@ -39,11 +41,13 @@ pub(crate) struct Connects {
     listed: bool,
     /// Those whose status waits for its second to pass.
     late: BTreeSet<ConnectName>,
+    tally: Tally,
 }
 
 impl Connects {
     pub(crate) fn new(on: bool) -> Self {
-        Self { on, all: BTreeMap::new(), model: None, listed: false, late: BTreeSet::new() }
+        let (all, late, tally) = (BTreeMap::new(), BTreeSet::new(), Tally::default());
+        Self { on, all, model: None, listed: false, late, tally }
     }
 
     /// Whether all connections have been listed.
@@ -111,15 +115,15 @@ impl Connects {
     }
 
     /// How many there are, by whether they are accepted and by their outcome, as it was said last.
-    pub(crate) fn counts(&self) -> BTreeMap<(&'static str, &'static str), usize> {
-        let outcomes = ["", "Success", "Failure", "Progressing"];
-        let all =
-            ["true", "false"].into_iter().flat_map(|accepted| outcomes.map(|outcome| (accepted, outcome)));
-        let mut counts: BTreeMap<_, usize> = all.map(|kind| (kind, 0)).collect();
-        for state in self.all.values() {
-            *counts.entry(state.outcome()).or_default() += 1;
+    pub(crate) fn counts(&self) -> BTreeMap<Outcome, usize> {
+        self.tally.counts()
+    }
+
+    /// Counts what is said of a connection.
+    fn count(&mut self, name: &ConnectName) {
+        if let Some(state) = self.all.get(name) {
+            self.tally.said(name, state.outcome());
         }
-        counts
     }
 }
 
@@ -146,8 +150,6 @@ struct ConnectState {
     sent: Option<(ClusterNetworkConnectStatus, bool)>,
     /// When a status was last asked for.
     said_at: Option<i64>,
-    /// When the next silent zone is to be told.
-    silent_at: Option<i64>,
     /// Why it cannot move to the other topology, as it was said.
     stuck: Option<String>,
 }
@@ -166,7 +168,6 @@ impl ConnectState {
             lost: BTreeMap::new(),
             sent: None,
             said_at: None,
-            silent_at: None,
             stuck: None,
         }
     }
@@ -190,7 +191,7 @@ impl ConnectState {
         self.sent.as_ref().map_or(&self.object.status, |(sent, _)| sent)
     }
 
-    fn outcome(&self) -> (&'static str, &'static str) {
+    fn outcome(&self) -> Outcome {
         let told = self.told();
         let accepted = told.conditions.iter().any(|c| c.type_ == ACCEPTED && c.status == "True");
         let status = match told.status {

@@ -124,8 +124,7 @@ impl Manager {
     /// Time passes: statuses that had to wait, and zones that have been silent for too long.
     pub(crate) fn connects_tick(&mut self) {
         self.dirty.connect_statuses(std::mem::take(&mut self.connects.late));
-        let due = |state: &ConnectState| state.silent_at.is_some_and(|at| at <= self.now_ms);
-        self.dirty.connect_statuses(self.connects.names_where(due));
+        self.dirty.connect_statuses(self.connects.tally.silent(self.now_ms));
     }
 
     /// All connections hear of a node that comes, goes or falls silent.
@@ -158,9 +157,9 @@ impl Manager {
             self.write_connect_status(name, wanted);
         }
         if let Some(state) = self.connects.all.get_mut(name) {
-            state.silent_at = silent_at;
             state.lost.retain(|node, _| self.nodes.exists(node));
         }
+        self.connects.tally.turns_silent(name, silent_at);
         if complete {
             self.move_topology(name);
         }
@@ -175,6 +174,7 @@ impl Manager {
             state.sent = Some((wanted, false));
             state.said_at = Some(now_ms);
         }
+        self.connects.count(name);
     }
 
     /// A new word about a connection is also an event.

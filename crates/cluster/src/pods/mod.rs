@@ -42,6 +42,10 @@ pub(crate) struct Pods {
     users: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Pods by what they wait for, the oldest first.
     waiting: BTreeMap<Wait, BTreeSet<(i64, ObjectKey)>>,
+    /// All of these.
+    waiters: BTreeSet<ObjectKey>,
+    /// How many nodes there were when addresses were counted last: each has a part.
+    counted_nodes: usize,
     at: at::Addresses,
 }
 

@@ -1,6 +1,6 @@
 //! What pods draw from: addresses, MACs and, on layer2 networks, tunnel ids.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use causeway_alloc::{AddressOwner, AddressPool, Error, Macs, PodSubnet, PodTunnelIds};
@@ -16,6 +16,8 @@ use crate::keys::PoolKey;
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     all: BTreeMap<PoolKey, Pool>,
+    /// Networks whose pools may have changed since somebody asked last.
+    moved: BTreeSet<NetworkId>,
 }
 
 impl Pools {
@@ -24,6 +26,7 @@ impl Pools {
     }
 
     pub(super) fn get_mut(&mut self, key: PoolKey) -> Option<&mut Pool> {
+        self.moved.insert(key.network);
         self.all.get_mut(&key)
     }
 
@@ -33,14 +36,20 @@ impl Pools {
         key: PoolKey,
         make: impl FnOnce() -> Result<Pool, Error>,
     ) -> Result<&mut Pool, Error> {
+        self.moved.insert(key.network);
         match self.all.entry(key) {
             std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
             std::collections::btree_map::Entry::Vacant(entry) => Ok(entry.insert(make()?)),
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&PoolKey, &Pool)> {
-        self.all.iter()
+    /// Networks whose pools may have changed since this was asked last; all of them if everything is looked at again.
+    pub(super) fn take_moved(&mut self, all: bool) -> BTreeSet<NetworkId> {
+        let mut moved = std::mem::take(&mut self.moved);
+        if all {
+            moved.extend(self.all.keys().map(|key| key.network));
+        }
+        moved
     }
 
     /// A network's pools.
@@ -50,6 +59,7 @@ impl Pools {
     }
 
     pub(super) fn drop_network(&mut self, network: NetworkId) {
+        self.moved.insert(network);
         self.all.retain(|key, _| key.network != network);
     }
 }

@@ -77,21 +77,18 @@ fn count(number: usize) -> u64 {
 }
 
 impl Pods {
-    fn rooms(&self) -> BTreeMap<NetworkId, Room> {
-        let mut rooms: BTreeMap<NetworkId, Room> = BTreeMap::new();
-        for (key, pool) in self.pools.iter() {
-            let room = rooms.entry(key.network).or_default();
-            *room = room.add(*key, pool);
-        }
-        rooms
+    /// What all pools of a network have; nothing if no pod has drawn from it.
+    fn drawn(&self, network: NetworkId) -> Option<Room> {
+        let mut pools = self.pools.of(network).peekable();
+        pools.peek()?;
+        Some(pools.fold(Room::default(), |room, (key, pool)| room.add(*key, pool)))
     }
 
     /// How many pods have an address of a network, and how many could, with as many nodes as there may be: a node that comes or goes
     /// writes nothing on networks.
     pub(crate) fn room(&self, network: &NetworkState, most_nodes: u32) -> Option<Room> {
-        let mut pools = self.pools.of(network.id()).peekable();
-        let room = match pools.peek() {
-            Some(_) => pools.fold(Room::default(), |room, (key, pool)| room.add(*key, pool)),
+        let room = match self.drawn(network.id()) {
+            Some(room) => room,
             None => empty(network)?,
         };
         let most = u128::from(most_nodes);
@@ -121,15 +118,19 @@ fn empty(network: &NetworkState) -> Option<Room> {
 }
 
 impl Manager {
-    /// How many addresses are in use, of the networks that a pod has ever drawn from.
-    pub fn addresses(&self) -> Vec<AddressUse> {
-        let line = |(id, room): (NetworkId, Room)| {
+    /// How many addresses are in use, of the networks whose pools may have changed since this was asked last; nothing of those that no
+    /// pod draws from any more.
+    pub fn moved_addresses(&mut self) -> BTreeMap<NetworkId, Option<AddressUse>> {
+        let nodes = self.nodes.len();
+        let all = std::mem::replace(&mut self.pods.counted_nodes, nodes) != nodes;
+        let moved = self.pods.pools.take_moved(all);
+        let line = |id: NetworkId| {
+            let Room { used, total, .. } = self.pods.drawn(id)?.on(nodes);
             let network = self.networks.with_id(id);
-            let Room { used, total, .. } = room.on(self.nodes.len());
             let network =
                 network.map_or_else(|| "default".to_owned(), |state| state.intent().name.to_string());
-            AddressUse { network, used, total }
+            Some(AddressUse { network, used, total })
         };
-        self.pods.rooms().into_iter().map(line).collect()
+        moved.into_iter().map(|id| (id, line(id))).collect()
     }
 }

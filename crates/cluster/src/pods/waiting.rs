@@ -14,7 +14,7 @@ use crate::networks::NetworkState;
 impl Pods {
     /// How many pods wait for something.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.values().flatten().collect::<BTreeSet<_>>().len()
+        self.waiters.len()
     }
 
     /// Pods of a node that wait for anything.
@@ -50,6 +50,9 @@ impl Pods {
     pub(super) fn wait(&mut self, key: &ObjectKey, waits: Vec<Wait>) {
         let Some(state) = self.all.get_mut(key) else { return };
         let place = (state.record.created, key.clone());
+        if !waits.is_empty() {
+            self.waiters.insert(key.clone());
+        }
         for wait in waits {
             self.waiting.entry(wait.clone()).or_default().insert(place.clone());
             state.waits.insert(wait);
@@ -61,6 +64,7 @@ impl Pods {
         let Some(state) = self.all.get_mut(key) else { return BTreeSet::new() };
         let place = (state.record.created, key.clone());
         let waits = std::mem::take(&mut state.waits);
+        self.waiters.remove(key);
         for wait in &waits {
             if let Some(pods) = self.waiting.get_mut(wait) {
                 pods.remove(&place);

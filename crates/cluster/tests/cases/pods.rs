@@ -1,6 +1,10 @@
 //! H: addresses of pods.
 
+use std::collections::BTreeMap;
+
+use causeway_cluster::AddressUse;
 use causeway_record::Kind;
+use causeway_types::NetworkId;
 use serde_json::{Value, json};
 
 use crate::world::{World, config, dual, ipv4};
@@ -416,28 +420,46 @@ fn a_node_without_a_part_keeps_its_pods_waiting() {
     assert_eq!(world.address("plain/n3", "default"), "10.244.0.4/25", "n1's pod still has .3");
 }
 
-/// How full networks are: a network as a whole, and one with a part for each node.
+/// What is known of networks by what has changed, as metrics know it.
+type Known = BTreeMap<NetworkId, Option<AddressUse>>;
+
+fn used(world: &mut World, known: &mut Known, network: &str) -> Option<(u64, u64)> {
+    known.extend(world.manager.moved_addresses());
+    let mut all = known.values().flatten();
+    all.find(|line| line.network == network).map(|line| (line.used, line.total))
+}
+
+/// How full networks are: a network as a whole, and one with a part for each node. Only what has changed is counted anew.
 #[test]
 fn addresses_in_use_are_counted() {
     let mut world = World::new(ipv4(), &["n1", "n2"]);
+    let mut known = Known::new();
     world.tenant("flat");
     world.layer2("flat/net", &["10.0.0.0/28"]);
     world.tenant("wide");
     world.layer3("wide/net", "10.50.0.0/16", 24);
-    let used = |world: &World, network: &str| {
-        let all = world.manager.addresses();
-        all.into_iter().find(|line| line.network == network).map(|line| (line.used, line.total))
-    };
-    assert_eq!(used(&world, "flat_net"), None, "nobody has drawn from it");
+    let mut used = |world: &mut World, network: &str| used(world, &mut known, network);
+    assert_eq!(used(&mut world, "flat_net"), None, "nobody has drawn from it");
     world.pod("flat/a", "n1");
     world.pod("flat/b", "n2");
     world.pod("wide/a", "n1");
     // Not the network's address, the broadcast address, the gateway, the management port.
-    assert_eq!(used(&world, "flat_net"), Some((2, 12)));
-    assert_eq!(used(&world, "wide_net"), Some((1, 2 * 252)));
-    assert_eq!(used(&world, "default").map(|(used, _)| used), Some(3), "each pod has a locked address there");
+    assert_eq!(used(&mut world, "flat_net"), Some((2, 12)));
+    assert_eq!(used(&mut world, "wide_net"), Some((1, 2 * 252)));
+    let default = used(&mut world, "default").map(|(used, _)| used);
+    assert_eq!(default, Some(3), "each pod has a locked address there");
     world.delete(Kind::Pod, "flat/a");
-    assert_eq!(used(&world, "flat_net"), Some((1, 12)));
+    assert_eq!(used(&mut world, "flat_net"), Some((1, 12)));
+    assert!(world.manager.moved_addresses().is_empty(), "nothing has happened since");
+    world.node("n3");
+    assert_eq!(used(&mut world, "wide_net"), Some((1, 3 * 252)), "one more part");
+    world.delete(Kind::Pod, "flat/b");
+    world.delete(Kind::UserDefinedNetwork, "flat/net");
+    assert_eq!(used(&mut world, "flat_net"), None);
+    world.pod("wide/b", "n2");
+    let moved: Vec<Option<String>> =
+        world.manager.moved_addresses().into_values().map(|line| line.map(|line| line.network)).collect();
+    assert_eq!(moved, [Some("default".to_owned()), Some("wide_net".to_owned())]);
 }
 
 /// A kubelet can make mirror pods in every namespace; only an administrator lets them onto a tenant's network.
