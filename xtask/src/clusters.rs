@@ -31,16 +31,26 @@ pub(crate) fn run(prefixes: &[String], lanes: usize) -> Result<()> {
             scope.spawn(|| work(&queue, &failed));
         }
     });
-    let mut failed = failed.into_inner().unwrap_or_default();
-    if lanes > 1 {
-        failed.retain(fails_alone);
-    }
-    println!("all clusters: {} s", begun.elapsed().as_secs());
+    let failed = failed.into_inner().unwrap_or_default();
+    let again = |program: &Program| lanes == 1 || fails_alone(program);
+    let (failed, moody): (Vec<Program>, Vec<Program>) = failed.into_iter().partition(again);
+    println!("all clusters: {} s{}", begun.elapsed().as_secs(), only_alone(&moody));
     if !failed.is_empty() {
-        let names: Vec<String> = failed.into_iter().map(|(name, _)| name).collect();
-        bail!("failed: {}", names.join(", "));
+        bail!("failed: {}", names(&failed));
     }
     Ok(())
+}
+
+fn names(programs: &[Program]) -> String {
+    programs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// What passed only with the machine to itself is said last, where it is seen.
+fn only_alone(programs: &[Program]) -> String {
+    match programs {
+        [] => String::new(),
+        some => format!("; {} passed only alone: {}", some.len(), names(some)),
+    }
 }
 
 /// Lanes save time, and cost clusters the machine's attention: what fails beside another cluster is asked once more with the
@@ -108,4 +118,17 @@ fn program(message: &Value, prefixes: &[String]) -> Option<(String, PathBuf)> {
     let path = message.get("executable")?.as_str()?;
     let wanted = prefixes.iter().any(|prefix| name.starts_with(prefix.as_str()));
     wanted.then(|| (name.to_owned(), PathBuf::from(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_says_what_passed_only_alone() {
+        let program = |name: &str| (name.to_owned(), PathBuf::new());
+        assert_eq!(only_alone(&[]), "");
+        let two = [program("e2e_claims"), program("slow_truth")];
+        assert_eq!(only_alone(&two), "; 2 passed only alone: e2e_claims, slow_truth");
+    }
 }

@@ -76,6 +76,8 @@ const IMPURE_STD: &[&str] = &[
 
 /// Longest source file without its tests; split before it grows further.
 const MAX_LINES: usize = 600;
+/// Longest function of what is shipped, without comments and empty lines. Clippy's own limit is for tests, too, and wider.
+const MAX_FUNCTION: usize = 47;
 
 pub(crate) fn check() -> Result<()> {
     let mut problems = Vec::new();
@@ -91,7 +93,7 @@ pub(crate) fn check() -> Result<()> {
         problems.extend(wrong_own_dependencies(name, package, allowed));
     }
     for package in packages.values().filter(|p| p.own) {
-        problems.extend(long_files(&package.folder.join("src"))?);
+        problems.extend(long_sources(&package.folder.join("src"))?);
     }
     if problems.is_empty() {
         println!("layers: the pure crates are pure");
@@ -184,7 +186,7 @@ fn impure_sources(folder: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-fn long_files(folder: &Path) -> Result<Vec<String>> {
+fn long_sources(folder: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     for file in sources(folder)?.into_iter().filter(|f| !f.components().any(|c| c.as_os_str() == "generated"))
     {
@@ -196,8 +198,39 @@ fn long_files(folder: &Path) -> Result<Vec<String>> {
                 file.display()
             ));
         }
+        let long = functions(&text).into_iter().filter(|(_, lines)| *lines > MAX_FUNCTION);
+        problems.extend(
+            long.map(|(name, lines)| format!("{}: fn {name} has {lines} lines of code", file.display())),
+        );
     }
     Ok(problems)
+}
+
+/// The functions of a file that is formatted, and how many lines of code are between their braces.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let mut all = Vec::new();
+    let mut lines = without_tests(text);
+    while let Some(line) = lines.next() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let Some(name) = function_name(line) else { continue };
+        // Its head may go on for some lines; a declaration ends with a semicolon, one line with a brace.
+        let ends = |line: &&str| line.ends_with(['{', '}', ';']);
+        let Some(head) = [line].into_iter().chain(lines.by_ref()).find(ends) else { break };
+        if head.ends_with('{') {
+            let end = format!("{indent}}}");
+            let body = lines.by_ref().take_while(|line| *line != end).map(str::trim);
+            let code = body.filter(|line| !line.is_empty() && !line.starts_with("//"));
+            all.push((name.to_owned(), code.count()));
+        }
+    }
+    all
+}
+
+fn function_name(line: &str) -> Option<&str> {
+    let (before, rest) = line.trim_start().split_once("fn ")?;
+    let qualified = |word: &str| word.starts_with("pub") || ["const", "async", "unsafe"].contains(&word);
+    let name = before.split_whitespace().all(qualified).then_some(rest)?;
+    name.split(|c: char| !c.is_alphanumeric() && c != '_').next().filter(|name| !name.is_empty())
 }
 
 /// Unit tests stand at the end of a file, behind `#[cfg(test)]`.
@@ -218,4 +251,40 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::functions;
+
+    #[test]
+    fn functions_are_measured() {
+        let text = "
+fn one() {
+    // Says nothing.
+
+    two();
+}
+
+impl Some {
+    pub(super) async fn long(
+        &self,
+    ) -> Result<(), String> {
+        if self.is() {
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    fn told(&self);
+    fn short(&self) {}
+}
+
+#[cfg(test)]
+fn nobody_asks() {
+    never();
+}
+";
+        assert_eq!(functions(text), [("one".to_owned(), 1), ("long".to_owned(), 4)]);
+    }
 }

@@ -172,16 +172,19 @@ impl Manager {
                 self.gate.listed("freed numbers");
             }
             Input::Written(outcome) => self.written(&outcome),
-            Input::Tick(now_ms) => {
-                self.now_ms = now_ms;
-                self.owners_tick();
-                self.connects_tick();
-                self.policies_tick();
-                if self.started {
-                    self.fence_absent_nodes();
-                    self.wake_by_budget();
-                }
-            }
+            Input::Tick(now_ms) => self.tick(now_ms),
+        }
+    }
+
+    /// Time passes: what had to wait for it is done.
+    fn tick(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
+        self.owners_tick();
+        self.connects_tick();
+        self.policies_tick();
+        if self.started {
+            self.fence_absent_nodes();
+            self.wake_by_budget();
         }
     }
 
