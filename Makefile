@@ -37,8 +37,10 @@ e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (an
 	$(call step,connections as large as they can be) CAUSEWAY_LARGE=1 cargo test $(quiet) --workspace --test capacity_northd
 	$(call step,end to end) CAUSEWAY_LARGE=1 cargo xtask clusters --lanes 1 e2e_ slow_
 
-kernel: setup ## EVPN on a kernel of its own, each fault twenty times (ROUNDS=20), as root (an hour)
-	$(call step,EVPN on a kernel of its own) CAUSEWAY_ROUNDS=$(or $(ROUNDS),20) cargo test $(quiet) --workspace --test evpn -- --nocapture
+kernel: setup ## EVPN on a kernel of its own, each fault twenty times (ROUNDS=20), as root (an hour; the kernel is built once)
+	$(call step,set-up) scripts/setup kernel
+	$(call step,EVPN on a kernel of its own) CAUSEWAY_KERNEL=own CAUSEWAY_ROUNDS=$(or $(ROUNDS),20) \
+	  cargo test $(quiet) --workspace --test evpn -- --nocapture --include-ignored
 
 conformance: programs ## tests that others wrote against a sandbox; JUDGE=e2e, netpol, cyclonus, cnp, anp; NETWORK=default, one, three; FOCUS=<some of them>
 	$(call step,set-up) scripts/setup $(if $(filter cyclonus cnp anp,$(JUDGE)),judges,e2e)

@@ -6,9 +6,10 @@ use std::fs;
 use std::process::Stdio;
 
 /// Package, benchmark, and whether it takes sizes.
-const BENCHES: [(&str, &str, bool); 12] = [
+const BENCHES: [(&str, &str, bool); 13] = [
     ("causeway-node", "diff", true),
     ("causeway-node", "set_member", false),
+    ("causeway-node", "evpn-vm", false),
     ("causeway-cluster", "connect", false),
     ("causeway-plan", "network-add", false),
     ("causeway-plan", "road", false),

@@ -5,18 +5,28 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
+#[path = "evpn/asking.rs"]
+mod asking;
 #[path = "evpn/central.rs"]
 mod central;
+#[path = "evpn/clusters.rs"]
+mod clusters;
+#[path = "evpn/gateway.rs"]
+mod gateway;
 #[path = "evpn/guest.rs"]
 mod guest;
 #[path = "evpn/kernel.rs"]
 mod kernel;
+#[path = "evpn/moves.rs"]
+mod moves;
 #[path = "evpn/nodes.rs"]
 mod nodes;
 #[path = "evpn/own.rs"]
 mod own;
 #[path = "evpn/scenario.rs"]
 mod scenario;
+#[path = "evpn/site.rs"]
+mod site;
 
 /// Runs a scenario as the first process of a kernel of its own.
 fn on_own_kernel(test: &str, scenario: fn()) {
@@ -35,4 +45,16 @@ fn tenants_with_equal_addresses_reach_their_own_machines() {
 #[test]
 fn networks_of_our_own_meet_others_on_the_fabric() {
     on_own_kernel("networks_of_our_own_meet_others_on_the_fabric", own::run);
+}
+
+#[test]
+#[ignore = "make kernel runs it"]
+fn gateways_move_between_chassis_and_routes_follow() {
+    on_own_kernel("gateways_move_between_chassis_and_routes_follow", moves::run);
+}
+
+#[test]
+#[ignore = "make kernel runs it"]
+fn a_network_of_two_clusters_meets_on_the_fabric() {
+    on_own_kernel("a_network_of_two_clusters_meets_on_the_fabric", clusters::run);
 }

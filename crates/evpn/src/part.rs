@@ -328,11 +328,16 @@ impl<'a> Draft<'a> {
                 return;
             }
         };
-        let source = match from.family() {
-            Family::Ipv4 => format!("ip,in_port={input},dl_src={mac},nw_src={from}"),
-            Family::Ipv6 => format!("ipv6,in_port={input},dl_src={mac},ipv6_src={from}"),
+        let (kind, source) = match from.family() {
+            Family::Ipv4 => ("ip", "nw_src"),
+            Family::Ipv6 => ("ipv6", "ipv6_src"),
         };
-        let untag = if self.leg.tag.is_some() { "strip_vlan," } else { "" };
+        // The switch takes off no tag that the match does not ask for.
+        let (tagged, untag) = match self.leg.tag {
+            Some(tag) => (format!("dl_vlan={tag},"), "strip_vlan,"),
+            None => (String::new(), ""),
+        };
+        let source = format!("{kind},in_port={input},{tagged}dl_src={mac},{source}={from}");
         let to = leg_mac(self.node.vtep, self.vpn.vni);
         let actions = format!("{untag}mod_dl_dst:{to},output:{output}");
         self.add(Item::Flow(Flow { bridge, table: 0, priority: FLOW_PRIORITY, matches: source, actions }));

@@ -1,4 +1,6 @@
-//! The cases of the catalogue that need no kernel, by their numbers; and the plan of one VNI as a whole.
+//! The cases of the catalogue that need no kernel, by their numbers; and the plan of one VNI as a whole. The others: 21 and 22 beside what they
+//! test, 26 in the host's `frr.rs`, 42 in `many.rs`, and in the test kernel (`crates/causeway/tests/evpn`) 28, 31, 32, 34 to 40, 43 and 44
+//! (`scenario.rs`), 12, 29, 30 and 41 (`moves.rs`). 33 is an address that is there already: the host's `evpn_items.rs`.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -233,6 +235,7 @@ fn case_19_a_provider_network_with_a_vlan() {
     for words in [
         "Open vSwitch port vlan-1001: internal on br-ex, VLAN 100",
         "link vlan-1001: made elsewhere, MAC 0e:00:01:00:03:e9, port of vrf-1001",
+        "ip,in_port=1,dl_vlan=100,dl_src=fa:16:3e:b7:cc:47,nw_src=20.0.0.0/24",
         "strip_vlan,mod_dl_dst:0e:00:01:00:03:e9,output:9",
         "via 172.24.4.146 by vlan-1001",
     ] {

@@ -2,15 +2,19 @@
 //!
 //! | defect | where |
 //! |---|---|
-//! | 1, 2, 11, 12 | `catalogue.rs`: cases 7; 4 and 6; 13; 18 |
+//! | 1, 2, 11, 12 | `catalogue.rs`: cases 7; 4 and 6; 13; 18. In the test kernel a gateway moves (1), and both families of a port are reached (12) |
 //! | 3, 5 | the host's `evpn_items.rs`: addresses for show; in the test kernel a dummy that was off, and IPv6 throughout |
 //! | 4 | in the test kernel a VRF that was off |
-//! | 7 | the host's `frr.rs`: a bad section holds itself alone; everything is read back |
-//! | 10, 14 | the host's `outputs.rs` and `evpn_items.rs`: only what is marked goes; in the test kernel `br-docker0` stays |
+//! | 6 | in the test kernel too: two nodes behind a reflector |
+//! | 7 | the host's `frr.rs`: a program that ends well is not believed, a bad section holds itself alone, everything is read back |
+//! | 8 | in the test kernel too: somebody else has the table of a VNI, which is said, and FRR goes on |
+//! | 10, 14 | the host's `outputs.rs` and `evpn_items.rs`: only what is marked goes; in the test kernel `br-docker0` and `br-abc` stay |
 //! | 15 | in the test kernel bgpd and zebra are killed |
 //! | 17 | in the test kernel a tenant goes and comes again, in loops with `make kernel` |
 //! | 19 | not seen: it needs an FRR that Debian's stable suite does not have |
-//! | 20 | a dump that was interrupted is asked for again (`netlink.rs` of the host); the kernel cannot be made to tear one |
+//! | 20 | the host's `netlink.rs`: a torn list is asked for again; the kernel itself cannot be made to tear one |
+//!
+//! The test kernel is `crates/causeway/tests/evpn`: one node with gateways in `scenario.rs`, two of them behind a reflector in `moves.rs`.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -151,6 +151,30 @@ fn a_bad_section_holds_itself_alone() {
     assert!(has(&daemons, "router bgp 64999 vrf blue") && has(&daemons, " vni 1001"));
 }
 
+/// Case 26 and defect 7 of the catalogue of EVPN: it says that it failed, and ends well; or it says nothing and has not done it.
+#[test]
+fn what_ends_well_is_not_believed() {
+    on_own_node();
+    let daemons = Daemons::start();
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("vtysh");
+    let lying = |words: &str| {
+        let text = format!(
+            "#!/bin/sh\nfor word; do [ \"$word\" != -f ] || {{ {words}; exit 0; }}; done\nexec '{}' \"$@\"\n",
+            program("vtysh").display()
+        );
+        std::fs::write(&script, text).unwrap();
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        bring(&mut Frr::new(&script, Frr::NODE).at(daemons.folder()), &plan(tenant("blue", 1001)))
+    };
+    for words in ["echo '% Configuration failed.'", "echo 'Configuration failed'", "true"] {
+        let applied = lying(words);
+        assert!(!applied.problems.is_empty(), "{words}: nothing of it is there");
+        assert_eq!(daemons.running(), "");
+    }
+    assert_eq!(written(&daemons, &plan(tenant("blue", 1001))), 2, "and it is tried again");
+}
+
 #[test]
 fn what_is_somebody_elses_is_not_touched() {
     on_own_node();

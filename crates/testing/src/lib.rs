@@ -18,4 +18,4 @@ pub use authority::{Authority, PemFiles};
 pub use frr::Frr;
 pub use ovsdb_server::{Cluster, OvsdbServer, TransactionLog, loopback};
 pub use programs::{program, schema_file};
-pub use switch::Switch;
+pub use switch::{Datapath, Switch};

@@ -6,11 +6,31 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
-/// ovsdb-server and ovs-vswitchd, with `br-int` on the userspace datapath. Its sockets are in the database's folder.
+/// ovsdb-server and ovs-vswitchd, with `br-int`. Its sockets are in the database's folder.
 pub struct Switch {
     daemon: Child,
+    datapath: Datapath,
     /// The switch's database.
     pub database: OvsdbServer,
+}
+
+/// Who carries the packets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Datapath {
+    /// The switch itself, on any kernel.
+    Userspace,
+    /// The kernel, which needs a module for it with zones of connection tracking.
+    Kernel,
+}
+
+impl Datapath {
+    /// As Open vSwitch calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Datapath::Userspace => "netdev",
+            Datapath::Kernel => "system",
+        }
+    }
 }
 
 fn vsctl(database: &OvsdbServer, words: &[&str]) -> String {
@@ -21,10 +41,11 @@ fn vsctl(database: &OvsdbServer, words: &[&str]) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-fn daemon(database: &OvsdbServer) -> Child {
+fn daemon(database: &OvsdbServer, datapath: Datapath) -> Child {
     let folder = database.folder();
     Command::new(program("ovs-vswitchd"))
-        .args([&database.remote(), "--disable-system", "-vconsole:off", "--pidfile"])
+        .args([&database.remote(), "-vconsole:off", "--pidfile"])
+        .args((datapath == Datapath::Userspace).then_some("--disable-system"))
         .arg(format!("--log-file={}", folder.join("vswitchd.log").display()))
         .envs(["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"].map(|name| (name, folder)))
         .stdin(Stdio::null())
@@ -40,29 +61,40 @@ impl Switch {
 
     /// The same with settings of `Open_vSwitch`, such as `external_ids:system-id=n1`.
     pub fn start_with(settings: &[&str]) -> Switch {
+        Self::start_on(Datapath::Userspace, settings)
+    }
+
+    /// The same where somebody else may carry the packets.
+    pub fn start_on(datapath: Datapath, settings: &[&str]) -> Switch {
         let database = OvsdbServer::start(&schema_file("vswitch"));
         vsctl(&database, &["--no-wait", "init"]);
         let tso = "other_config:userspace-tso-enable=true";
         let all: Vec<&str> =
             ["--no-wait", "set", "Open_vSwitch", ".", tso].iter().chain(settings).copied().collect();
         vsctl(&database, &all);
-        let switch = Switch { daemon: daemon(&database), database };
+        let switch = Switch { daemon: daemon(&database, datapath), datapath, database };
         switch.add_bridge("br-int");
         switch
     }
 
-    /// Ends the switch without a goodbye and starts it again; its database has gone on. Its flows are gone.
-    pub fn restart(&mut self) {
+    /// Ends the switch without a goodbye; its database goes on.
+    pub fn end(&mut self) {
         let _gone = self.daemon.kill();
         let _ended = self.daemon.wait();
-        self.daemon = daemon(&self.database);
+    }
+
+    /// Ends the switch, if it runs, and starts it again. Its flows are gone.
+    pub fn restart(&mut self) {
+        self.end();
+        self.daemon = daemon(&self.database, self.datapath);
         // Waits until the switch has done what the database says.
         self.vsctl(&["set", "Open_vSwitch", ".", "external_ids:started=again"]);
     }
 
     /// Adds a bridge without any flows.
     pub fn add_bridge(&self, name: &str) {
-        let settings = ["datapath_type=netdev", "fail_mode=secure"];
+        let datapath = format!("datapath_type={}", self.datapath.name());
+        let settings = [datapath.as_str(), "fail_mode=secure"];
         let words = ["add-br", name, "--", "set", "bridge", name].into_iter().chain(settings);
         self.vsctl(&words.collect::<Vec<_>>());
     }
@@ -100,7 +132,6 @@ impl Switch {
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        let _gone = self.daemon.kill();
-        let _ended = self.daemon.wait();
+        self.end();
     }
 }

@@ -10,19 +10,49 @@ pub(crate) struct Central {
     northd: Child,
 }
 
-/// A tenant: its number on the fabric, and the addresses of its gateway.
+/// A tenant: its number on the fabric, the provider's network of its gateway, and the gateway's addresses.
 pub(crate) struct Tenant {
     pub(crate) vni: u32,
+    pub(crate) provider: &'static str,
     pub(crate) mac: &'static str,
     pub(crate) gateway: &'static str,
     pub(crate) gateway6: &'static str,
+    /// The provider's own router.
+    via: [&'static str; 2],
 }
 
-pub(crate) const TENANTS: [Tenant; 2] = [
-    Tenant { vni: 1001, mac: "fa:16:3e:b7:cc:47", gateway: "172.24.4.146", gateway6: "fd04::146" },
-    Tenant { vni: 1002, mac: "fa:16:3e:b7:cc:48", gateway: "172.24.4.147", gateway6: "fd04::147" },
+/// The provider's network with a VLAN has its own router.
+pub(crate) const VLAN: u16 = 100;
+pub(crate) const PUBLIC: [&str; 2] = ["172.24.4.1", "fd04::1"];
+pub(crate) const TAGGED: [&str; 2] = ["172.24.5.1", "fd05::1"];
+
+pub(crate) const TENANTS: [Tenant; 3] = [
+    Tenant {
+        vni: 1001,
+        provider: "public",
+        mac: "fa:16:3e:b7:cc:47",
+        gateway: "172.24.4.146",
+        gateway6: "fd04::146",
+        via: PUBLIC,
+    },
+    Tenant {
+        vni: 1002,
+        provider: "public",
+        mac: "fa:16:3e:b7:cc:48",
+        gateway: "172.24.4.147",
+        gateway6: "fd04::147",
+        via: PUBLIC,
+    },
+    Tenant {
+        vni: 1003,
+        provider: "tagged",
+        mac: "fa:16:3e:b7:cc:49",
+        gateway: "172.24.5.148",
+        gateway6: "fd05::148",
+        via: TAGGED,
+    },
 ];
-/// Equal in both tenants.
+/// Equal in all tenants.
 pub(crate) const MACHINE: &str = "20.0.0.241";
 pub(crate) const MACHINE6: &str = "fd20::f1";
 
@@ -61,18 +91,22 @@ impl Central {
         run("ovn-sbctl", &self.southbound, words.split_whitespace().map(str::to_owned))
     }
 
-    /// The provider's network, and for each tenant a router with a gateway, a subnet and a machine.
-    pub(crate) fn draw(&self) {
-        self.nb("ls-add public -- lsp-add public provnet -- lsp-set-type provnet localnet -- lsp-set-addresses provnet unknown \
-                 -- lsp-set-options provnet network~name=public");
-        for Tenant { vni, mac, gateway, gateway6 } in TENANTS {
+    /// The provider's networks, and for each tenant a router with a gateway, a subnet and a machine.
+    pub(crate) fn draw(&self, tenants: &[Tenant]) {
+        for (network, tag) in [("public", "[]".to_owned()), ("tagged", VLAN.to_string())] {
+            self.nb(&format!(
+                "ls-add {network} -- lsp-add {network} way-{network} -- lsp-set-type way-{network} localnet \
+                 -- lsp-set-addresses way-{network} unknown -- lsp-set-options way-{network} network~name=public \
+                 -- set logical~switch~port way-{network} tag={tag}"
+            ));
+        }
+        for Tenant { vni, provider, mac, gateway, gateway6, via: [via, via6] } in tenants {
             self.nb(&format!(
                 "lr-add r{vni} -- lrp-add r{vni} lrp-ext{vni} {mac} {gateway}/24 {gateway6}/64"
             ));
-            self.nb(&format!("lrp-set-gateway-chassis lrp-ext{vni} n1 10"));
-            self.nb(&format!("lr-route-add r{vni} 0.0.0.0/0 172.24.4.1 -- lr-route-add r{vni} ::/0 fd04::1"));
+            self.nb(&format!("lr-route-add r{vni} 0.0.0.0/0 {via} -- lr-route-add r{vni} ::/0 {via6}"));
             self.nb(&format!(
-                "lsp-add public ext{vni} -- lsp-set-type ext{vni} router -- lsp-set-addresses ext{vni} router \
+                "lsp-add {provider} ext{vni} -- lsp-set-type ext{vni} router -- lsp-set-addresses ext{vni} router \
                  -- lsp-set-options ext{vni} router-port=lrp-ext{vni}"
             ));
             self.nb(&format!(
@@ -82,8 +116,25 @@ impl Central {
                 "lsp-add t{vni} int{vni} -- lsp-set-type int{vni} router -- lsp-set-addresses int{vni} router \
                  -- lsp-set-options int{vni} router-port=lrp-int{vni}"
             ));
-            self.machine(vni, "vm", MACHINE, MACHINE6);
+            self.machine(*vni, "vm", MACHINE, MACHINE6);
         }
+    }
+
+    /// Where a tenant's gateway lives, if it can: who has the higher number.
+    pub(crate) fn prefer(&self, vni: u32, chassis: &str, priority: u32) {
+        self.nb(&format!("lrp-set-gateway-chassis lrp-ext{vni} {chassis} {priority}"));
+    }
+
+    /// Whether OVN has bound a port to a chassis.
+    pub(crate) fn is_bound(&self, port: &str) -> bool {
+        let all = self.sb(&format!("--bare --columns=chassis find port_binding logical_port={port}"));
+        !all.trim().is_empty()
+    }
+
+    /// Whether it has bound the tenants' gateways and machines.
+    pub(crate) fn all_bound(&self, tenants: &[Tenant]) -> bool {
+        let vnis = || tenants.iter().map(|tenant| tenant.vni);
+        vnis().all(|vni| self.is_bound(&format!("cr-lrp-ext{vni}")) && self.is_bound(&format!("vm{vni}")))
     }
 
     /// One more machine of a tenant.
@@ -95,9 +146,15 @@ impl Central {
 
     /// What networking-bgpvpn writes.
     pub(crate) fn annotate(&self, vni: u32) {
+        self.annotate_with(vni, &[("vni", &vni.to_string()), ("as", "64999")]);
+    }
+
+    /// The same in other words.
+    pub(crate) fn annotate_with(&self, vni: u32, pairs: &[(&str, &str)]) {
+        let key = |(key, value): &(&str, &str)| format!("external~ids:neutron~bgpvpn\\:{key}={value}");
+        let words = pairs.iter().map(key).collect::<Vec<_>>().join(" ");
         for port in ["ext", "int"] {
-            let key = |key: &str| format!("external~ids:neutron~bgpvpn\\:{key}");
-            self.nb(&format!("set logical~switch~port {port}{vni} {}={vni} {}=64999", key("vni"), key("as")));
+            self.nb(&format!("set logical~switch~port {port}{vni} {words}"));
         }
     }
 

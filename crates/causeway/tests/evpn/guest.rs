@@ -32,13 +32,18 @@ fn prepare() {
     for (kind, place) in [("proc", "/proc"), ("sysfs", "/sys")] {
         sh(&format!("mount -t {kind} {kind} {place}"));
     }
+    let kept = keep();
     for place in WRITABLE {
         sh(&format!("mount -t tmpfs tmpfs {place}"));
+    }
+    for (aside, folder) in kept {
+        sh(&format!("mkdir -p {folder} && mount --move {aside} {folder}"));
     }
     sh("mkdir -p /run/netns /run/openvswitch /run/ovn /dev/net /dev/shm");
     sh("[ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd");
     let prefix = PathBuf::from(env::var("CAUSEWAY_UML").unwrap());
-    for name in MODULES {
+    // A kernel of our own has everything built in.
+    for name in MODULES.iter().filter(|_| PathBuf::from("/proc/modules").exists()) {
         let module = prefix.join(format!("modules/{name}.ko"));
         if module.exists() {
             sh(&format!("{} {}", prefix.join("bin/insmod").display(), module.display()));
@@ -46,6 +51,22 @@ fn prepare() {
     }
     sh("[ -e /dev/net/tun ] || mknod /dev/net/tun c 10 200");
     sh("ip link set lo up");
+}
+
+/// Folders of programs that are in a place that is about to be written to are put aside: where, and what they are.
+fn keep() -> Vec<(String, String)> {
+    let this = env::current_exe().unwrap();
+    let programs = ["CAUSEWAY_PROGRAMS", "CAUSEWAY_UML"].map(|name| PathBuf::from(env::var(name).unwrap()));
+    let built = this.ancestors().nth(2).unwrap().to_path_buf();
+    let covered = |folder: &PathBuf| WRITABLE.iter().any(|place| folder.starts_with(place));
+    let folders = programs.into_iter().chain([built]).filter(covered);
+    let mut kept = Vec::new();
+    for (folder, aside) in folders.zip(["/mnt", "/media", "/srv"]) {
+        let folder = folder.display().to_string();
+        sh(&format!("mount --bind {folder} {aside}"));
+        kept.push((aside.to_owned(), folder));
+    }
+    kept
 }
 
 /// Runs a command that must succeed; what it printed.
@@ -62,11 +83,18 @@ pub(crate) fn within(namespace: &str, command: &str) -> String {
 }
 
 /// Waits until something is so, and says how long it took.
-pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < PATIENCE, "not after {} s: {what}", PATIENCE.as_secs());
         std::thread::sleep(Duration::from_millis(50));
     }
     println!("{:6.2} s  {what}", begin.elapsed().as_secs_f32());
+    begin.elapsed()
+}
+
+/// The same for what must not take longer than this.
+pub(crate) fn soon(bound: Duration, what: &str, is_so: impl FnMut() -> bool) {
+    let took = wait(what, is_so);
+    assert!(took <= bound, "{what}: it took {:.1} s", took.as_secs_f32());
 }

@@ -1,7 +1,7 @@
 //! The nodes: a gateway with the agent, a compute node, and another provider's edge with customers behind it; machines and customers.
 
 use causeway_host::{in_namespace, named_namespace};
-use causeway_testing::{Frr, Switch, program};
+use causeway_testing::{Datapath, Frr, Switch, program};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,8 +9,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::central::{MACHINE, MACHINE6};
+use super::asking::echo;
+use super::central::{MACHINE, MACHINE6, PUBLIC, TAGGED, VLAN};
 use super::guest::{sh, wait, within};
+use super::kernel::own_kernel;
 
 /// Does something inside a namespace.
 pub(crate) fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
@@ -29,7 +31,12 @@ pub(crate) fn node(name: &str, number: u8) {
     within(name, "sysctl -qw net.ipv6.conf.all.forwarding=1");
 }
 
-/// A chassis of OVN on the userspace datapath, whose own tunnels end on a bridge.
+/// Who carries packets: a kernel of our own can, Debian's lacks what OVN asks for.
+pub(crate) fn datapath() -> Datapath {
+    if own_kernel() { Datapath::Kernel } else { Datapath::Userspace }
+}
+
+/// A chassis of OVN.
 pub(crate) struct Chassis {
     pub(crate) switch: Switch,
     controller: Child,
@@ -37,45 +44,60 @@ pub(crate) struct Chassis {
 
 impl Chassis {
     pub(crate) fn start(name: &str, number: u8, southbound: &str) -> Chassis {
-        let (chassis, remote) =
-            (format!("external_ids:system-id={name}"), format!("external_ids:ovn-remote=\"{southbound}\""));
-        let address = format!("external_ids:ovn-encap-ip=192.0.2.{number}");
-        let switch = inside(name, || {
-            Switch::start_with(&[
-                &chassis,
-                &remote,
-                &address,
-                "external_ids:ovn-encap-type=geneve",
-                "external_ids:ovn-bridge-datapath-type=netdev",
-                "external_ids:ovn-bridge-mappings=public:br-ex",
-            ])
-        });
-        for words in [
-            ["--", "add-br", "br-phys", "--", "set", "bridge", "br-phys", "datapath_type=netdev"],
-            ["--", "add-br", "br-ex", "--", "set", "bridge", "br-ex", "datapath_type=netdev"],
-        ] {
-            switch.vsctl(&words);
-        }
-        switch.vsctl(&["add-port", "br-phys", "eth0"]);
-        underlay(name, number);
+        let settings = [
+            format!("external_ids:system-id={name}"),
+            format!("external_ids:ovn-remote=\"{southbound}\""),
+            format!("external_ids:ovn-encap-ip=192.0.2.{number}"),
+            "external_ids:ovn-encap-type=geneve".into(),
+            format!("external_ids:ovn-bridge-datapath-type={}", datapath().name()),
+            "external_ids:ovn-bridge-mappings=public:br-ex".into(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        let switch = inside(name, || Switch::start_on(datapath(), &settings));
+        let bridge = |bridge: &str| {
+            let kind = format!("datapath_type={}", datapath().name());
+            switch.vsctl(&["add-br", bridge, "--", "set", "bridge", bridge, &kind]);
+        };
+        bridge("br-ex");
+        // Tunnels of the userspace end on a bridge.
+        let leg = match datapath() {
+            Datapath::Kernel => "eth0",
+            Datapath::Userspace => {
+                bridge("br-phys");
+                switch.vsctl(&["add-port", "br-phys", "eth0"]);
+                "br-phys"
+            }
+        };
+        within(name, &format!("ip address add 192.0.2.{number}/24 dev {leg}"));
+        within(name, &format!("ip link set {leg} up"));
         let folder = switch.database.folder().to_owned();
         let controller = inside(name, || controller(&switch.database.remote(), &folder));
         Chassis { switch, controller }
     }
 }
 
-/// A node's leg on the underlay.
-fn underlay(name: &str, number: u8) {
-    within(name, &format!("ip address add 192.0.2.{number}/24 dev br-phys"));
-    within(name, "ip link set br-phys up");
-}
-
-/// The provider's own router, which OVN's routers ask for.
-pub(crate) fn provider(name: &str) {
-    for words in
-        ["link set br-ex up", "address add 172.24.4.1/24 dev br-ex", "address add fd04::1/64 dev br-ex nodad"]
-    {
-        within(name, &format!("ip {words}"));
+/// The provider's own routers, which OVN's routers ask for: one of the network without a VLAN, one of that with it.
+pub(crate) fn provider(name: &str, chassis: &Chassis) {
+    let tag = format!("tag={VLAN}");
+    chassis.switch.vsctl(&[
+        "add-port",
+        "br-ex",
+        "p-tagged",
+        &tag,
+        "--",
+        "set",
+        "Interface",
+        "p-tagged",
+        "type=internal",
+    ]);
+    for (device, [v4, v6]) in [("br-ex", PUBLIC), ("p-tagged", TAGGED)] {
+        for words in [
+            format!("link set {device} up"),
+            format!("address add {v4}/24 dev {device}"),
+            format!("address add {v6}/64 dev {device} nodad"),
+        ] {
+            within(name, &format!("ip {words}"));
+        }
     }
 }
 
@@ -126,12 +148,11 @@ pub(crate) fn count_checksums(namespace: &str) {
     within(namespace, &format!("{folder}/bin/ethtool -K eth0 tx off"));
 }
 
-/// A tenant's machine on the compute node.
-pub(crate) fn machine(chassis: &Chassis, vni: u32) {
+/// A tenant's machine on a compute node.
+pub(crate) fn machine(node: &str, chassis: &Chassis, vni: u32) {
     let name = format!("vm{vni}");
     sh(&format!("ip netns add {name}"));
-    within("n2", &format!("ip link add tap{vni} type veth peer name eth0 netns {name}"));
-    within("n2", &format!("ip link set tap{vni} up"));
+    within(node, &format!("ip link add tap{vni} type veth peer name eth0 netns {name}"));
     for words in [
         "link set lo up",
         "link set eth0 address fa:16:3e:00:00:f1 mtu 1300 up",
@@ -143,18 +164,16 @@ pub(crate) fn machine(chassis: &Chassis, vni: u32) {
         within(&name, &format!("ip {words}"));
     }
     count_checksums(&name);
-    let id = format!("external_ids:iface-id={name}");
-    chassis.switch.vsctl(&[
-        "add-port",
-        "br-int",
-        &format!("tap{vni}"),
-        "--",
-        "set",
-        "Interface",
-        &format!("tap{vni}"),
-        &id,
-    ]);
+    plug(node, chassis, vni);
     answer(&name, 9999);
+    echo(&name);
+}
+
+/// A machine's cable, on whichever node it is.
+pub(crate) fn plug(node: &str, chassis: &Chassis, vni: u32) {
+    let (tap, id) = (format!("tap{vni}"), format!("external_ids:iface-id=vm{vni}"));
+    within(node, &format!("ip link set {tap} up"));
+    chassis.switch.vsctl(&["add-port", "br-int", &tap, "--", "set", "Interface", &tap, &id]);
 }
 
 /// What the operator of the gateway says to FRR, as the example has it, and impatience.
@@ -163,26 +182,27 @@ pub(crate) fn gateway_fabric(frr: &Frr) {
     configure(frr, "router bgp 64999\n timers bgp 3 9\n neighbor 192.0.2.3 timers connect 1\nexit\n");
 }
 
-/// BGP on the underlay: who is the other one.
-pub(crate) fn fabric(frr: &Frr, own: u8, other: u8) {
-    let lines = [
-        "router bgp 64999".to_owned(),
-        format!(" bgp router-id 10.255.0.{own}"),
-        " no bgp default ipv4-unicast".into(),
-        " timers bgp 3 9".into(),
-        format!(" neighbor 192.0.2.{other} remote-as internal"),
-        format!(" neighbor 192.0.2.{other} timers connect 1"),
-        " address-family ipv4 unicast".into(),
-        format!("  network 10.255.0.{own}/32"),
-        format!("  neighbor 192.0.2.{other} activate"),
-        " exit-address-family".into(),
-        " address-family l2vpn evpn".into(),
-        format!("  neighbor 192.0.2.{other} activate"),
-        "  advertise-all-vni".into(),
-        " exit-address-family".into(),
-        "exit".into(),
-    ];
-    configure(frr, &lines.join("\n"));
+/// BGP on the underlay: who are the others, and whether it tells each of them what the others have said.
+pub(crate) fn fabric(frr: &Frr, own: u8, others: &[u8], reflects: bool) {
+    let peers = |line: &str| -> Vec<String> {
+        others.iter().map(|other| line.replace("PEER", &format!("neighbor 192.0.2.{other}"))).collect()
+    };
+    let families = |head: &str, last: &str| {
+        let mut lines = vec![format!(" address-family {head}")];
+        lines.extend(peers("  PEER activate"));
+        if reflects {
+            lines.extend(peers("  PEER route-reflector-client"));
+        }
+        lines.extend([format!("  {last}"), " exit-address-family".into()]);
+        lines
+    };
+    let mut lines = vec!["router bgp 64999".to_owned(), format!(" bgp router-id 10.255.0.{own}")];
+    lines.extend([" no bgp default ipv4-unicast".into(), " timers bgp 3 9".into()]);
+    lines.extend(peers(" PEER remote-as internal"));
+    lines.extend(peers(" PEER timers connect 1"));
+    lines.extend(families("ipv4 unicast", &format!("network 10.255.0.{own}/32")));
+    lines.extend(families("l2vpn evpn", "advertise-all-vni"));
+    configure(frr, &(lines.join("\n") + "\nexit\n"));
 }
 
 /// A tenant's place on the other provider's edge, by hand: devices, FRR, and a customer with an address.
@@ -225,6 +245,7 @@ pub(crate) fn customer(frr: &Frr, vni: u32) {
         ),
     );
     answer(&customer, 9999);
+    echo(&customer);
 }
 
 fn configure(frr: &Frr, text: &str) {

@@ -26,6 +26,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// Flows of ours are counted so often: nobody tells if somebody else takes one away.
 const COUNT: Duration = Duration::from_secs(5);
 
+/// So many problems are said in one line.
+const SAID: usize = 8;
+
 /// What the task is told.
 pub(super) enum Order {
     /// What differs from what should be so far.
@@ -154,7 +157,7 @@ impl Work {
             warn!(problem, "the node is not as planned");
         }
         self.metrics.problems.set(problems.len() as i64);
-        let state = problems.first().map_or(Ok(()), |problem| Err(problem.clone()));
+        let state = if problems.is_empty() { Ok(()) } else { Err(some_of(&problems)) };
         self.problems = problems;
         self.said.send_if_modified(|known| std::mem::replace(known, state.clone()) != state);
     }
@@ -175,6 +178,15 @@ impl Work {
                 return;
             }
         }
+    }
+}
+
+/// One thing that is wrong may make many others wrong, in any order: the first ones are said, and how many there are.
+fn some_of(problems: &BTreeSet<String>) -> String {
+    let said = problems.iter().take(SAID).map(String::as_str).collect::<Vec<_>>().join("; ");
+    match problems.len().saturating_sub(SAID) {
+        0 => said,
+        more => format!("{said}; and {more} more"),
     }
 }
 
