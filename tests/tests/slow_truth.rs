@@ -49,6 +49,7 @@ fn a_status_is_true_whatever_happens_to_nodes() {
     a_restart_says_nothing_else(sandbox);
     a_connection_that_comes_after_a_start_is_not_late(sandbox);
     a_silent_southbound_database_is_named(sandbox);
+    a_number_is_gone_when_the_switch_has_followed(sandbox);
     a_node_that_is_cut_off_is_said_to_be(sandbox);
 }
 
@@ -123,6 +124,38 @@ fn a_silent_southbound_database_is_named(sandbox: &Sandbox) {
     sandbox.signal("n1/sb-db", "CONT").unwrap();
     wait_success(sandbox, "late");
     sandbox.kubectl(&["delete", "cnc", "late", "--timeout=60s"]).unwrap();
+    sandbox.kubectl(&["wait", "--for=condition=Ready", "node/n1", "--timeout=60s"]).unwrap();
+}
+
+/// What was freed goes to somebody else only when no switch has anything of it any more: rows that are gone are not enough.
+fn a_number_is_gone_when_the_switch_has_followed(sandbox: &Sandbox) {
+    sandbox.apply(&road("short", "main", 173, "PodNetwork")).unwrap();
+    wait_success(sandbox, "short");
+    sandbox.signal("n1/ovn-controller", "STOP").unwrap();
+    sandbox.kubectl(&["delete", "cnc", "short", "--timeout=60s"]).unwrap();
+    let record = sandbox.get(&["configmap", "-n", "causeway", "causeway-freed-numbers"]).unwrap();
+    let record: Value = serde_json::from_str(record["data"]["reuse"].as_str().unwrap()).unwrap();
+    let freed = record["epoch"].as_u64().unwrap();
+    let has_cleared = |node: &str| {
+        let report = sandbox.get(&["zonereport", node])?["spec"].clone();
+        let held = report["heldEpochs"].as_array().is_some_and(|held| held.contains(&freed.into()));
+        Ok(report["epoch"].as_u64() >= Some(freed) && !held)
+    };
+    for node in ["n2", "n3"] {
+        let cleared = || Ok(has_cleared(node)?.then_some(()));
+        sandbox.wait_for(&format!("{node} to have cleared epoch {freed}"), cleared).unwrap();
+    }
+    let begin = Instant::now();
+    while begin.elapsed() < QUIET {
+        assert!(
+            !has_cleared("n1").unwrap(),
+            "the switch of n1 still has what its ovn-controller has put there"
+        );
+        sleep(Duration::from_millis(500));
+    }
+    sandbox.signal("n1/ovn-controller", "CONT").unwrap();
+    let cleared = || Ok(has_cleared("n1")?.then_some(()));
+    sandbox.wait_for(&format!("n1 to have cleared epoch {freed}"), cleared).unwrap();
     sandbox.kubectl(&["wait", "--for=condition=Ready", "node/n1", "--timeout=60s"]).unwrap();
 }
 

@@ -9,6 +9,7 @@ use causeway_ovsdb_client::ovsdb::Replica;
 use causeway_types::{ConnectName, DatapathKey, NetworkId, NodeName};
 use causeway_zone::{ConnectInfo, Connecting, Place, Subject, Zone};
 
+use super::silence::Signs;
 use super::trouble::Trouble;
 
 /// The option by which switches and routers ask for the number that all zones know them by.
@@ -105,6 +106,72 @@ pub(super) fn cleared(record: &Reuse, in_use: &InUse) -> Cleared {
     Cleared::new(record.epoch, held.copied())
 }
 
+/// Which freed numbers this zone says are gone from it: those that no row and no plan has, and that ovn-controller has taken out of the
+/// switch. A number that left the rows is gone when a change that was counted after that is installed.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    said: Cleared,
+    /// What no row had when a change was counted, and how far the count was before.
+    counted: Option<(Cleared, Option<i64>)>,
+    /// Whether rows, plans or the list may have changed since the last look.
+    stirred: bool,
+}
+
+impl Gone {
+    /// What the report says.
+    pub(super) fn said(&self) -> &Cleared {
+        &self.said
+    }
+
+    /// Takes over what the predecessor's report says: what was gone then is gone, unless a look finds it.
+    pub(super) fn inherit(&mut self, said: Cleared) {
+        self.said = said;
+    }
+
+    /// Rows, plans or the list may have changed.
+    pub(super) fn stir(&mut self) {
+        self.stirred = true;
+    }
+
+    /// Whether a look may find something else than the last one.
+    pub(super) fn wants_look(&self, record: &Reuse) -> bool {
+        self.stirred && (self.said.whole() < record.epoch || self.is_of_other_list(record))
+    }
+
+    /// Whether what was said is about a list that is no more.
+    fn is_of_other_list(&self, record: &Reuse) -> bool {
+        self.said.upto() > record.epoch
+    }
+
+    /// Takes what no row and no plan has now, and says whether a change has to be counted. What somebody has again is not said any
+    /// more, at once.
+    pub(super) fn look(&mut self, record: &Reuse, in_use: &InUse, signs: &Signs) -> bool {
+        let gone = cleared(record, in_use);
+        if self.is_of_other_list(record) {
+            *self = Self::default();
+        }
+        self.said = std::mem::take(&mut self.said).and(&gone);
+        if let Some((counted, _)) = &mut self.counted {
+            *counted = std::mem::take(counted).and(&gone);
+        }
+        let more = self.said != gone;
+        let count = more && self.counted.is_none() && signs.asked.is_some();
+        // What has left the rows while others are on their way out of the switch waits for its turn.
+        self.stirred = more && !count;
+        if count {
+            self.counted = Some((gone, signs.asked));
+        }
+        count
+    }
+
+    /// Hears how far ovn-controller is, and says whether more is gone than before.
+    pub(super) fn hear(&mut self, signs: &Signs) -> bool {
+        let installed = self.counted.take_if(|(_, before)| signs.have_installed_since(*before));
+        let news = installed.map(|(gone, _)| std::mem::replace(&mut self.said, gone));
+        news.is_some_and(|before| before != self.said)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +223,58 @@ mod tests {
         };
         assert_eq!(held(&record, &in_use(&["n2"])), [0; 0]);
         assert_eq!(held(&record, &in_use(&["n2", "n3"])), [4]);
+    }
+
+    /// What no row has is gone only when the switch has nothing of it either; what comes back is not gone, at once.
+    #[test]
+    fn a_number_is_gone_when_the_switch_has_followed() {
+        let signs = |asked: i64, controller: i64| Signs {
+            northbound: None,
+            southbound: None,
+            asked: Some(asked),
+            northd: Some(asked),
+            controller: Some(controller),
+        };
+        let said =
+            |gone: &Gone| (gone.said().upto().0, gone.said().held().map(|epoch| epoch.0).collect::<Vec<_>>());
+        let ids = |number| IdRecord {
+            cursor: 9,
+            quarantined: (1..=number).map(|n| (10 + n as u32, Epoch(n))).collect(),
+        };
+        let record = |epoch| Reuse { epoch: Epoch(epoch), network_ids: ids(epoch), ..Reuse::default() };
+        let in_use = |ids: &[u32]| InUse { network_ids: ids.iter().copied().collect(), ..InUse::default() };
+        let mut gone = Gone::default();
+        assert!(!gone.wants_look(&record(2)), "nothing has happened");
+        gone.stir();
+        assert!(gone.wants_look(&record(2)));
+        assert!(gone.look(&record(2), &in_use(&[]), &signs(7, 7)), "all earlier counts say nothing of it");
+        assert!(!gone.hear(&signs(7, 7)) && !gone.hear(&signs(8, 7)));
+        assert_eq!(said(&gone), (0, vec![]), "ovn-controller stands still");
+        // More leaves the rows meanwhile, and something that had left them is back.
+        gone.stir();
+        assert!(!gone.look(&record(3), &in_use(&[11]), &signs(8, 7)));
+        assert!(gone.hear(&signs(8, 8)));
+        assert_eq!(said(&gone), (2, vec![1]));
+        assert!(gone.wants_look(&record(3)) && gone.look(&record(3), &in_use(&[11]), &signs(8, 8)));
+        assert!(gone.hear(&signs(9, 9)));
+        assert_eq!(said(&gone), (3, vec![1]));
+        assert!(!gone.wants_look(&record(3)), "nothing has changed: whoever has it still does");
+        gone.stir();
+        assert!(
+            !gone.look(&record(3), &in_use(&[11, 12]), &signs(9, 9)),
+            "nobody has to be asked what is there"
+        );
+        assert_eq!(said(&gone), (3, vec![1, 2]));
+
+        // A process that begins counts nothing if nothing is new, and believes nothing about another list.
+        let mut gone = Gone::default();
+        gone.inherit(Cleared::new(Epoch(3), [Epoch(1)]));
+        gone.stir();
+        assert!(!gone.look(&record(3), &in_use(&[11]), &signs(9, 9)));
+        assert_eq!(said(&gone), (3, vec![1]));
+        gone.stir();
+        assert!(gone.wants_look(&record(2)) && gone.look(&record(2), &in_use(&[]), &signs(9, 9)));
+        assert_eq!(said(&gone), (0, vec![]));
     }
 
     /// A freed number is confirmed by itself: whatever is held elsewhere, only who may still have it holds it back.

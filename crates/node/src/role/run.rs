@@ -6,7 +6,6 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use causeway_alloc::Cleared;
 use causeway_api::crd::ZoneReportSpec;
 use causeway_host::Kernel;
 use causeway_ovn::apply::Options;
@@ -31,6 +30,7 @@ use super::annotations;
 use super::carried_out::CarriedOut;
 use super::endings::Endings;
 use super::flags::NodeFlags;
+use super::freed::Gone;
 use super::host::{HostTask, kernel_events, memory, programs};
 use super::local_endpoints::LocalEndpointPorts;
 use super::messages::{Message, start_watches};
@@ -156,7 +156,7 @@ struct Task {
     /// The annotations that were sent last, against what they were sent.
     annotated: Option<serde_json::Value>,
     /// Which freed numbers are gone from here.
-    cleared: Cleared,
+    gone: Gone,
     born: Instant,
     /// When everything had been listed once.
     listed: Instant,
@@ -194,6 +194,7 @@ fn begin(flags: &NodeFlags) -> io::Result<(Knowledge, Recording)> {
 /// Who has woken the task.
 enum Woken {
     Event,
+    Northbound,
     Southbound,
     Time,
 }
@@ -244,7 +245,7 @@ impl Task {
             reported: None,
             succeeded: false,
             annotated: None,
-            cleared: Cleared::default(),
+            gone: Gone::default(),
             born: Instant::now(),
             listed: Instant::now(),
             looked: Instant::now(),
@@ -266,7 +267,7 @@ impl Task {
                     Some(message) => (Woken::Event, Some(message)),
                     None => return,
                 },
-                () = northbound.turn(&nb), if ready => (Woken::Event, None),
+                () = northbound.turn(&nb), if ready => (Woken::Northbound, None),
                 () = southbound.turn(&sb), if ready => (Woken::Southbound, None),
                 () = host.changed() => (Woken::Event, None),
                 () = wiring.connected() => (Woken::Event, None),
@@ -277,6 +278,10 @@ impl Task {
             };
             self.stirred |= !matches!(woken, Woken::Time);
             self.roads_stirred |= matches!(woken, Woken::Southbound);
+            let unheard = self.state.freed.as_ref().is_some_and(|record| !record.away.is_empty());
+            if matches!(woken, Woken::Northbound) || (unheard && matches!(woken, Woken::Southbound)) {
+                self.gone.stir();
+            }
             let mut dirty = self.tick();
             let more = std::iter::from_fn(|| messages.try_recv().ok()).take(BATCH);
             for message in message.into_iter().chain(more) {
@@ -337,7 +342,11 @@ impl Task {
 
     fn step(&mut self, input: Input) -> Dirty {
         self.recording.take(std::slice::from_ref(&input));
+        let listed = matches!(input, Input::Freed(..));
         let effect = self.state.step(input);
+        if listed || !effect.changes.is_empty() {
+            self.gone.stir();
+        }
         if effect.became_ready {
             info!("everything has been listed once");
             self.listed = Instant::now();
@@ -375,6 +384,7 @@ impl Task {
         if let Some(spec) = there.as_ref().filter(|_| !self.succeeded) {
             self.rendered.inherit(&spec.connects);
             self.carried_out.inherit(&spec.policies);
+            self.gone.inherit(causeway_record::cleared(spec));
         }
         if self.reported != there {
             self.reported = None;
@@ -460,7 +470,7 @@ impl Task {
         let (settled, signs) = (self.northbound.is_settled(), self.signs());
         let ends = self.endings.turn(&self.state.zone, settled, &signs);
         let (count, news) = self.carried_out.turn(&self.state.zone, settled, &signs);
-        self.stirred |= news;
+        self.stirred |= news | self.gone.hear(&signs);
         if ends || count {
             self.northbound.count();
         }

@@ -7,7 +7,7 @@ use causeway_plan::own_ports;
 use causeway_record::{Action, Kind, Part, Priority, Request, Target};
 use tokio::time::Instant;
 
-use super::super::freed::{self, InUse};
+use super::super::freed::InUse;
 use super::super::rendered::{Keys, Ports, Progress};
 use super::super::report;
 use super::super::trouble::{Trouble, Waits};
@@ -56,12 +56,11 @@ impl Task {
         self.stirred = self.reported.is_none() || self.rendered.is_unproven();
     }
 
-    /// Numbers are gone when nothing here has them, number by number: no row and no plan.
+    /// Numbers are gone when nothing here has them, number by number: no row, no plan, and then not the switch.
     fn look_for_freed(&mut self) {
-        let Some(record) = &self.state.freed else { return };
-        if record.epoch <= self.cleared.whole() {
-            return;
-        }
+        let signs = self.signs();
+        let listed = self.state.freed.as_ref().filter(|record| self.gone.wants_look(record));
+        let Some(record) = listed.filter(|_| self.succeeded) else { return };
         let mut in_use = InUse::of(&self.state.zone);
         in_use.add_rows(self.northbound.replica());
         in_use.add_tunnels(self.southbound.replica(), record);
@@ -70,7 +69,9 @@ impl Task {
             self.northbound.replica(),
             &Trouble::of(&nb, self.northbound.engine(), &self.waits.northbound),
         );
-        self.cleared = freed::cleared(record, &in_use);
+        if self.gone.look(record, &in_use, &signs) {
+            self.northbound.count();
+        }
     }
 
     fn look_for_rendered(&mut self) {
@@ -130,7 +131,7 @@ impl Task {
         let silent = self.silent.as_deref();
         let progress = report::Progress {
             troubles: &troubles,
-            cleared: &self.cleared,
+            cleared: self.gone.said(),
             rendered: &self.rendered,
             policies: &self.carried_out,
             silent,
