@@ -137,10 +137,16 @@ fn balanced_ips(status: ServiceStatus) -> impl Iterator<Item = IpAddr> {
     whole.filter_map(|one| one.ip?.parse().ok())
 }
 
-/// Who may come, where somebody says so. A range that cannot be read lets nobody in, and neither does a list of such ranges alone.
+/// At most so many source ranges of a service count, when those are merged that lie side by side: every node has each of them for
+/// each address and port.
+const MOST_SOURCE_RANGES: usize = 256;
+
+/// Who may come, where somebody says so. A range that cannot be read lets nobody in, and neither does a list of such ranges alone, or
+/// one that is too long: whom a part of it would let in is not what was meant.
 fn source_ranges(said: Vec<String>) -> Option<Vec<Cidr>> {
     let read = |text: &String| Some(Cidr::masked(text.trim().parse::<IpNet>().ok()?));
-    (!said.is_empty()).then(|| Cidr::merged(said.iter().filter_map(read)))
+    let merged = (!said.is_empty()).then(|| Cidr::merged(said.iter().filter_map(read)))?;
+    Some(if merged.len() > MOST_SOURCE_RANGES { Vec::new() } else { merged })
 }
 
 /// At most so many addresses of a service count.
@@ -207,6 +213,16 @@ mod tests {
         let said = json!([" 192.0.2.7/24 ", "192.0.2.128/25", "2001:db8::/32", "nonsense"]);
         assert_eq!(ranges(said), some(&["192.0.2.0/24", "2001:db8::/32"]));
         assert_eq!(ranges(json!(["nonsense"])), some(&[]), "what cannot be read lets nobody in");
+        let apart = |count: usize| {
+            ranges((0..count).map(|n| format!("10.{}.{}.0/24", n / 100, n % 100 * 2)).collect())
+        };
+        assert_eq!(
+            (apart(256).unwrap().len(), apart(257)),
+            (256, some(&[])),
+            "a list that is too long lets nobody in"
+        );
+        let side_by_side = ranges((0..512).map(|n| format!("10.0.{}.{}/25", n / 2, n % 2 * 128)).collect());
+        assert_eq!(side_by_side, some(&["10.0.0.0/16"]), "it is counted when it is merged");
     }
 
     #[test]
