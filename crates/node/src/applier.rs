@@ -5,7 +5,7 @@
 use causeway_ovn::Planner;
 use causeway_ovn::apply::{Engine, Options, Ticket};
 use causeway_ovn::declare::Declarations;
-use causeway_ovsdb_client::ovsdb::{Event, Replica, RequestId, SessionConfig, TransactOutcome};
+use causeway_ovsdb_client::ovsdb::{Event, Replica, RequestId, SessionConfig, TableId, TransactOutcome};
 use causeway_ovsdb_client::{Client, ClientConfig, ClientEvent, Remote, TlsFiles};
 use rustc_hash::FxHashMap;
 use std::time::Duration;
@@ -35,6 +35,9 @@ pub struct Applier {
     unanswered: FxHashMap<RequestId, Instant>,
     /// Since when the database is out of reach or not read.
     away: Option<Instant>,
+    /// How often rows of each table have changed, and how often everything was read anew.
+    changes: FxHashMap<TableId, u64>,
+    loads: u64,
     born: Instant,
 }
 
@@ -57,6 +60,8 @@ impl Applier {
             tickets: FxHashMap::default(),
             unanswered: FxHashMap::default(),
             away: Some(Instant::now()),
+            changes: FxHashMap::default(),
+            loads: 0,
             born: Instant::now(),
         }
     }
@@ -111,6 +116,12 @@ impl Applier {
     /// The copy of the database.
     pub fn replica(&self) -> &Replica {
         self.client.replica()
+    }
+
+    /// A number that rises whenever a row of this table changes.
+    pub fn changes_of(&self, table: &str) -> u64 {
+        let table = self.replica().table(table);
+        self.loads + table.and_then(|table| self.changes.get(&table)).copied().unwrap_or_default()
     }
 
     /// Whether the database is known and as planned, as far as it can be.
@@ -204,9 +215,15 @@ impl Applier {
                     warn!(missing = ?report.missing, "the server's schema lacks what this version can use");
                 }
                 self.away = None;
+                self.loads += 1;
                 self.engine.synced(self.client.replica());
             }
-            Event::Changed(changes) => self.engine.changed(self.client.replica(), &changes),
+            Event::Changed(changes) => {
+                for change in &changes {
+                    *self.changes.entry(change.table).or_default() += 1;
+                }
+                self.engine.changed(self.client.replica(), &changes);
+            }
             Event::Transacted(id, outcome) => {
                 self.unanswered.remove(&id);
                 if let Some(ticket) = self.tickets.remove(&id) {

@@ -6,7 +6,6 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use causeway_api::crd::ZoneReportSpec;
 use causeway_host::Kernel;
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
@@ -27,23 +26,20 @@ use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::annotations;
-use super::carried_out::CarriedOut;
 use super::endings::Endings;
 use super::flags::NodeFlags;
-use super::freed::Gone;
 use super::host::{HostTask, kernel_events, memory, programs};
 use super::local_endpoints::LocalEndpointPorts;
 use super::messages::{Message, start_watches};
 use super::metrics::Metrics;
 use super::outside::Outside;
 use super::processes::ProcessWatch;
-use super::rendered::{Ports, Rendered};
 use super::report;
 use super::silence::{Component, Signs, Silence};
 use super::wiring::Wiring;
 use crate::ovs::{Ovs, OvsConfig};
 use crate::{Applier, ApplierConfig};
-use looking::{Pulse, WaitsOf};
+use looking::{Found, Said};
 
 /// Two processes must not write one zone.
 const LOCK: &str = "causeway_zone";
@@ -137,38 +133,20 @@ struct Task {
     masquerade: Vec<Cidr>,
     /// The MAC address of the default network's management port.
     management: Option<Mac>,
-    /// The ports whose keys are looked at.
-    ports: Ports,
-    /// The connections that are installed.
-    rendered: Rendered,
-    /// The cluster-scoped policies that are carried out.
-    carried_out: CarriedOut,
+    /// What looks have found.
+    found: Found,
+    /// What was told to others.
+    said: Said,
     /// Who owes an answer.
     silence: Silence,
-    /// Who has owed one for too long, for people.
-    silent: Option<String>,
     /// The chassis whose answers are read.
     chassis: Option<String>,
-    /// The report that was sent last.
-    reported: Option<ZoneReportSpec>,
-    /// Whether it is known what the predecessor has reported.
-    succeeded: bool,
-    /// The annotations that were sent last, against what they were sent.
-    annotated: Option<serde_json::Value>,
-    /// Which freed numbers are gone from here.
-    gone: Gone,
     born: Instant,
     /// When everything had been listed once.
     listed: Instant,
     looked: Instant,
     /// Whether anything has happened since the last look.
     stirred: bool,
-    /// Whether something has happened that connections may be rendered by, or not any more.
-    roads_stirred: bool,
-    /// How far the northbound database was when connections were looked at.
-    pulse: Pulse,
-    /// Who waits for rows that nobody is about to write.
-    waits: WaitsOf,
 }
 
 /// A zone of which nothing is known yet, and what writes down what comes in.
@@ -182,6 +160,7 @@ fn begin(flags: &NodeFlags) -> io::Result<(Knowledge, Recording)> {
         all_services: flags.isolation.all_services(),
         stateless_policies: flags.isolation.enable_stateless_netpol,
         icmp_through_policies: flags.isolation.allow_icmp_network_policy,
+        log_rate: flags.isolation.acl_logging_rate_limit,
         linger_ms: LINGER_MS,
         evpn_asn: flags.evpn_as,
         ..ZoneConfig::new(flags.node_name.clone(), flags.cluster.config())
@@ -236,23 +215,14 @@ impl Task {
             health,
             masquerade: flags.cluster.config().masquerade_subnets,
             management: None,
-            ports: Ports::default(),
-            rendered: Rendered::default(),
-            carried_out: CarriedOut::default(),
+            found: Found::default(),
+            said: Said::default(),
             silence: Silence::new(Instant::now()),
-            silent: None,
             chassis: None,
-            reported: None,
-            succeeded: false,
-            annotated: None,
-            gone: Gone::default(),
             born: Instant::now(),
             listed: Instant::now(),
             looked: Instant::now(),
             stirred: true,
-            roads_stirred: true,
-            pulse: Pulse::default(),
-            waits: WaitsOf::default(),
         })
     }
 
@@ -277,10 +247,9 @@ impl Task {
                 () = sleep_until(wake) => (Woken::Time, None),
             };
             self.stirred |= !matches!(woken, Woken::Time);
-            self.roads_stirred |= matches!(woken, Woken::Southbound);
             let unheard = self.state.freed.as_ref().is_some_and(|record| !record.away.is_empty());
             if matches!(woken, Woken::Northbound) || (unheard && matches!(woken, Woken::Southbound)) {
-                self.gone.stir();
+                self.found.gone.stir();
             }
             let mut dirty = self.tick();
             let more = std::iter::from_fn(|| messages.try_recv().ok()).take(BATCH);
@@ -313,9 +282,10 @@ impl Task {
     /// What follows from changes: pods hear of their wiring at once, the rest is looked at.
     fn changed(&mut self, changes: &Changes) -> Dirty {
         self.stirred |= !changes.is_empty();
-        self.roads_stirred |= changes.iter().any(Change::concerns_connections);
+        self.found.news |= !changes.is_empty();
+        self.found.roads_stirred |= changes.iter().any(Change::concerns_connections);
         self.endings.narrowed(&self.state.zone, changes);
-        self.carried_out.changed(changes);
+        self.found.carried_out.changed(changes);
         if self.state.is_ready() {
             self.wiring.publish(&self.state.zone, changes);
         }
@@ -345,7 +315,7 @@ impl Task {
         let listed = matches!(input, Input::Freed(..));
         let effect = self.state.step(input);
         if listed || !effect.changes.is_empty() {
-            self.gone.stir();
+            self.found.gone.stir();
         }
         if effect.became_ready {
             info!("everything has been listed once");
@@ -353,7 +323,7 @@ impl Task {
             self.wiring.publish(&self.state.zone, &Changes::everything());
             self.wiring.set_listed();
             self.endings.narrowed(&self.state.zone, &Changes::everything());
-            self.carried_out.changed(&Changes::everything());
+            self.found.carried_out.changed(&Changes::everything());
             return Dirty::everything();
         }
         self.changed(&effect.changes)
@@ -378,16 +348,16 @@ impl Task {
         let there = match event {
             Event::Applied(report) => Some(report.spec),
             Event::Deleted(_) => None,
-            Event::Synced => return self.succeeded = true,
+            Event::Synced => return self.said.succeeded = true,
             Event::Unsynced(_) => return,
         };
-        if let Some(spec) = there.as_ref().filter(|_| !self.succeeded) {
-            self.rendered.inherit(&spec.connects);
-            self.carried_out.inherit(&spec.policies);
-            self.gone.inherit(causeway_record::cleared(spec));
+        if let Some(spec) = there.as_ref().filter(|_| !self.said.succeeded) {
+            self.found.rendered.inherit(&spec.connects);
+            self.found.carried_out.inherit(&spec.policies);
+            self.found.gone.inherit(causeway_record::cleared(spec));
         }
-        if self.reported != there {
-            self.reported = None;
+        if self.said.reported != there {
+            self.said.reported = None;
             self.stirred = true;
         }
     }
@@ -400,8 +370,8 @@ impl Task {
             }
             // What it was about has changed meanwhile: the next look at it decides again.
             Ended::NotFound | Ended::Conflict(_) => {
-                self.annotated = None;
-                self.reported = None;
+                self.said.annotated = None;
+                self.said.reported = None;
             }
         }
     }
@@ -455,22 +425,26 @@ impl Task {
                 None => self.health.answers(component.name()),
             }
         }
-        let known = self.silent.take();
-        self.stirred |= known.is_some() != silent.is_some();
-        self.silent = match (silent, known) {
+        let known = self.said.silent.take();
+        let news = known.is_some() != silent.is_some();
+        self.stirred |= news;
+        self.found.news |= news;
+        self.said.silent = match (silent, known) {
             (None, _) => None,
             (Some((who, _)), Some(known)) if known.starts_with(who.name()) => Some(known),
             (Some((who, since)), _) => Some(report::silence(&self.state.zone.config().node, who, since)),
         };
-        self.wiring.set_silent(self.silent.as_deref());
+        self.wiring.set_silent(self.said.silent.as_deref());
     }
 
     /// Ends connections that run already and are not allowed any more, and hears which policies are carried out.
     fn follow_policies(&mut self) {
         let (settled, signs) = (self.northbound.is_settled(), self.signs());
         let ends = self.endings.turn(&self.state.zone, settled, &signs);
-        let (count, news) = self.carried_out.turn(&self.state.zone, settled, &signs);
-        self.stirred |= news | self.gone.hear(&signs);
+        let (count, news) = self.found.carried_out.turn(&self.state.zone, settled, &signs);
+        let news = news | self.found.gone.hear(&signs);
+        self.stirred |= news;
+        self.found.news |= news;
         if ends || count {
             self.northbound.count();
         }
@@ -523,8 +497,8 @@ impl Task {
         let mut wanted = annotations::wanted(&self.outside.switch(), &self.masquerade, self.management);
         annotations::add_underlay(&mut wanted, &self.outside.underlay());
         self.outside.annotate(&mut wanted, own);
-        let Some(patch) = annotations::patch(own, &wanted) else { return self.annotated = None };
-        if self.annotated.as_ref() == Some(&patch) {
+        let Some(patch) = annotations::patch(own, &wanted) else { return self.said.annotated = None };
+        if self.said.annotated.as_ref() == Some(&patch) {
             return;
         }
         self.writer.send(Request {
@@ -534,6 +508,6 @@ impl Task {
             action: Action::Merge { subresource: Some("status"), body: patch.clone() },
             token: 0,
         });
-        self.annotated = Some(patch);
+        self.said.annotated = Some(patch);
     }
 }

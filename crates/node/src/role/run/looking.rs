@@ -1,14 +1,20 @@
 //! The look at the zone as a whole: which freed numbers are gone, which connections are rendered, what the report says.
 
+use std::hash::{Hash as _, Hasher as _};
 use std::time::Duration;
 
+use causeway_api::crd::ZoneReportSpec;
+use causeway_ovn::apply::Engine;
 use causeway_ovsdb_client::ovsdb::RowRef;
 use causeway_plan::own_ports;
 use causeway_record::{Action, Kind, Part, Priority, Request, Target};
+use rustc_hash::FxHasher;
+use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::freed::InUse;
-use super::super::rendered::{Keys, Ports, Progress};
+use super::super::carried_out::CarriedOut;
+use super::super::freed::{Gone, InUse};
+use super::super::rendered::{Keys, Ports, Progress, Rendered};
 use super::super::report;
 use super::super::trouble::{Trouble, Waits};
 use super::Task;
@@ -20,56 +26,119 @@ const SUCCESSION: Duration = Duration::from_secs(60);
 /// Where the southbound database has the keys of ports.
 const BINDINGS: &str = "Port_Binding";
 
-/// How far a database is, as far as connections are concerned: whether nothing is left to do; counted changes; slices held, failing,
-/// waiting.
-pub(super) type Pulse = (bool, Option<i64>, [usize; 3]);
-
-/// Who waits in each of the two databases.
+/// What looks go on from, and what they have found.
 #[derive(Debug, Default)]
-pub(super) struct WaitsOf {
-    northbound: Waits,
-    southbound: Waits,
+pub(super) struct Found {
+    /// The ports whose keys are looked at.
+    ports: Ports,
+    /// The connections that are installed.
+    pub(super) rendered: Rendered,
+    /// The cluster-scoped policies that are carried out.
+    pub(super) carried_out: CarriedOut,
+    /// Which freed numbers are gone from here.
+    pub(super) gone: Gone,
+    /// Who waits for rows that nobody is about to write.
+    waits: [Waits; 2],
+    /// Whether something else may be wanted of connections.
+    pub(super) roads_stirred: bool,
+    /// How far the databases were when connections were looked at.
+    pulse: Option<Pulse>,
+    /// How often all connections were looked at.
+    looks: u64,
+    /// Whether there may be something else to report.
+    pub(super) news: bool,
+}
+
+/// What was told to others.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// The report that was sent last.
+    pub(super) reported: Option<ZoneReportSpec>,
+    /// Whether it is known what the predecessor has reported.
+    pub(super) succeeded: bool,
+    /// The annotations that were sent last, against what they were sent.
+    pub(super) annotated: Option<Value>,
+    /// Who has owed an answer for too long, for people.
+    pub(super) silent: Option<String>,
+}
+
+/// How far the databases are, as far as connections are concerned. While nothing of it moves, nobody looks at any of them, whatever
+/// else is written.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Pulse {
+    settled: bool,
+    /// How many changes are counted, and whether all of them are installed.
+    counted: (Option<i64>, bool),
+    /// How often the keys of ports have changed.
+    bindings: u64,
+    /// Stands for the slices that are held, fail or wait.
+    troubles: [u64; 2],
+}
+
+/// Stands for the slices of a database that are held, fail or wait.
+fn print_of(engine: &Engine, waits: &Waits) -> u64 {
+    let mut print = FxHasher::default();
+    engine.held().keys().for_each(|slice| (0, slice.as_str()).hash(&mut print));
+    engine
+        .failures()
+        .iter()
+        .for_each(|(slice, failure)| (1, slice.as_str(), &failure.error).hash(&mut print));
+    waits.all().iter().for_each(|(slice, text)| (2, slice.as_str(), text).hash(&mut print));
+    print.finish()
 }
 
 impl Task {
     /// Looks the zone over, after something has happened.
     pub(super) fn look(&mut self) {
         self.looked = Instant::now();
-        let Task { northbound: nb, southbound: sb, waits, .. } = self;
-        let settled = [nb.is_settled(), sb.is_settled()];
-        waits.northbound.look(settled[0], nb.engine().waiting());
-        waits.southbound.look(settled[1], sb.engine().waiting());
+        let settled = [self.northbound.is_settled(), self.southbound.is_settled()];
+        let engines = [self.northbound.engine(), self.southbound.engine()];
+        for ((waits, engine), settled) in self.found.waits.iter_mut().zip(engines).zip(settled) {
+            waits.look(settled, engine.waiting());
+        }
         if settled == [true, true] {
             self.look_for_freed();
         }
-        let engine = self.northbound.engine();
-        let troubled = [engine.held().len(), engine.failures().len(), self.waits.northbound.len()];
-        let pulse = (settled[0], self.northbound.counted(), troubled);
-        let open = self.rendered.is_undecided() || self.rendered.is_unproven();
-        if self.roads_stirred || open || self.pulse != pulse {
-            (self.roads_stirred, self.pulse) = (false, pulse);
+        let pulse = Some(self.pulse(settled[0]));
+        let open = self.found.rendered.is_undecided() || self.found.rendered.is_unproven();
+        let moved = std::mem::replace(&mut self.found.pulse, pulse.clone()) != pulse;
+        if std::mem::take(&mut self.found.roads_stirred) || open || moved {
+            self.found.looks += 1;
             self.look_for_rendered();
+            self.found.news = true;
         }
-        self.report();
+        if self.found.news || self.said.reported.is_none() {
+            self.found.news = false;
+            self.report();
+        }
         self.measure();
         // Until the first report is out and proven, time alone is a reason to look.
-        self.stirred = self.reported.is_none() || self.rendered.is_unproven();
+        self.stirred = self.said.reported.is_none() || self.found.rendered.is_unproven();
+    }
+
+    fn pulse(&mut self, settled: bool) -> Pulse {
+        let waits = &self.found.waits;
+        let troubles =
+            [print_of(self.northbound.engine(), &waits[0]), print_of(self.southbound.engine(), &waits[1])];
+        let signs = self.signs();
+        let counted = (signs.asked, signs.all_installed());
+        Pulse { settled, counted, bindings: self.southbound.changes_of(BINDINGS), troubles }
     }
 
     /// Numbers are gone when nothing here has them, number by number: no row, no plan, and then not the switch.
     fn look_for_freed(&mut self) {
         let signs = self.signs();
-        let listed = self.state.freed.as_ref().filter(|record| self.gone.wants_look(record));
-        let Some(record) = listed.filter(|_| self.succeeded) else { return };
+        let listed = self.state.freed.as_ref().filter(|record| self.found.gone.wants_look(record));
+        let Some(record) = listed.filter(|_| self.said.succeeded) else { return };
         let mut in_use = InUse::of(&self.state.zone);
         in_use.add_rows(self.northbound.replica());
         in_use.add_tunnels(self.southbound.replica(), record);
         let nb = causeway_plan::northbound(&self.state.zone);
         in_use.add_troubled(
             self.northbound.replica(),
-            &Trouble::of(&nb, self.northbound.engine(), &self.waits.northbound),
+            &Trouble::of(&nb, self.northbound.engine(), &self.found.waits[0]),
         );
-        if self.gone.look(record, &in_use, &signs) {
+        if self.found.gone.look(record, &in_use, &signs) {
             self.northbound.count();
         }
     }
@@ -81,28 +150,28 @@ impl Task {
         let carried_out = self.northbound.is_settled() && self.signs().all_installed();
         let zone = &self.state.zone;
         let ports: Ports = zone.connects().map(|name| (name.clone(), own_ports(zone, name))).collect();
-        if self.ports != ports {
+        if self.found.ports != ports {
             let names = ports.values().flatten().map(|port| port.name.as_str());
             self.southbound.ask(BINDINGS, names);
-            self.ports = ports;
+            self.found.ports = ports;
         }
         let keys = self.keys();
         let progress = Progress {
             troubles: &self.troubles(),
             carried_out,
             succeeds: self.listed.elapsed() < SUCCESSION,
-            ports: &self.ports,
+            ports: &self.found.ports,
             keys: &keys,
         };
-        self.rendered.look(&zone.connect_reports(), &progress);
+        self.found.rendered.look(&zone.connect_reports(), &progress);
     }
 
     /// What of the two databases is not as planned, and who is to be told.
     fn troubles(&self) -> Vec<Trouble> {
         let zone = &self.state.zone;
         let (nb, sb) = (causeway_plan::northbound(zone), causeway_plan::southbound(zone));
-        let mut troubles = Trouble::of(&nb, self.northbound.engine(), &self.waits.northbound);
-        troubles.extend(Trouble::of(&sb, self.southbound.engine(), &self.waits.southbound));
+        let mut troubles = Trouble::of(&nb, self.northbound.engine(), &self.found.waits[0]);
+        troubles.extend(Trouble::of(&sb, self.southbound.engine(), &self.found.waits[1]));
         troubles
     }
 
@@ -122,22 +191,22 @@ impl Task {
     fn report(&mut self) {
         let Some(own) = &self.state.own else { return };
         // The first report of a process must not take back what the last one of its predecessor said.
-        let known = self.state.zone.knows_connects() && !self.rendered.is_undecided();
+        let known = self.state.zone.knows_connects() && !self.found.rendered.is_undecided();
         let waits = !known && self.listed.elapsed() < FIRST_REPORT;
-        if !self.succeeded || (self.reported.is_none() && waits) {
+        if !self.said.succeeded || (self.said.reported.is_none() && waits) {
             return;
         }
         let troubles = self.troubles();
-        let silent = self.silent.as_deref();
+        let silent = self.said.silent.as_deref();
         let progress = report::Progress {
             troubles: &troubles,
-            cleared: self.gone.said(),
-            rendered: &self.rendered,
-            policies: &self.carried_out,
+            cleared: self.found.gone.said(),
+            rendered: &self.found.rendered,
+            policies: &self.found.carried_out,
             silent,
         };
         let spec = report::report(&self.state.zone, progress);
-        if self.reported.as_ref() == Some(&spec) {
+        if self.said.reported.as_ref() == Some(&spec) {
             return;
         }
         self.writer.send(Request {
@@ -151,7 +220,7 @@ impl Task {
             },
             token: 0,
         });
-        self.reported = Some(spec);
+        self.said.reported = Some(spec);
     }
 
     fn measure(&self) {
@@ -160,7 +229,8 @@ impl Task {
         let zone = &self.state.zone;
         let failures = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
         self.metrics.zone(zone.rendered().count(), zone.pod_count(), zone.problems().len() + failures);
-        self.metrics.policies(zone);
+        self.metrics.policies(zone, self.northbound.replica());
+        self.metrics.looks(self.found.looks);
         self.metrics.host(self.host.writes());
         self.metrics.gateway(self.outside.word());
     }
