@@ -79,9 +79,11 @@ impl Health {
         if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }
 
-    /// Which watches have been broken for too long, in one sentence.
-    pub fn broken_watches(&self) -> Option<String> {
-        let texts: Vec<String> = self.state().broken().map(|(kind, trouble)| trouble.text(kind)).collect();
+    /// Which watches have been broken for too long, in one sentence, apart from those of these kinds.
+    pub fn broken_watches(&self, apart_from: &[&str]) -> Option<String> {
+        let state = self.state();
+        let broken = state.broken().filter(|(kind, _)| !apart_from.contains(kind));
+        let texts: Vec<String> = broken.map(|(kind, trouble)| trouble.text(kind)).collect();
         (!texts.is_empty()).then(|| texts.join("; "))
     }
 
@@ -207,10 +209,11 @@ mod tests {
         health.watch_broken("pods", Instant::now(), "connection refused");
         tokio::time::advance(Duration::from_secs(29)).await;
         health.watch_broken("pods", Instant::now(), "no route");
-        assert_eq!((health.get(), health.broken_watches()), (Ok(()), None));
+        assert_eq!((health.get(), health.broken_watches(&[])), (Ok(()), None));
         tokio::time::advance(Duration::from_secs(1)).await;
         let problem = health.get().unwrap_err();
-        assert_eq!(health.broken_watches().as_ref(), Some(&problem));
+        assert_eq!(health.broken_watches(&[]).as_ref(), Some(&problem));
+        assert_eq!(health.broken_watches(&["pods"]), None, "who does not need them");
         assert!(problem.starts_with("the watch of pods has been broken for 30 s, since 2"), "{problem}");
         assert!(problem.ends_with(": no route"), "{problem}");
         assert!(metrics(&health).contains("causeway_watch_broken_seconds{kind=\"pods\"} 30.0"));

@@ -8,6 +8,7 @@ use causeway_cni::{
     parse_head, response,
 };
 use causeway_host::Host;
+use causeway_record::{Connect, EndpointSlice, FreedNumbers, OwnReport, Service, Watched};
 use causeway_runtime::{Health, Tasks};
 use rustc_hash::FxHashMap;
 use serde_json::json;
@@ -23,6 +24,16 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, error, info, warn};
+
+/// What a pod starts without: services and roads as they were known last do it no harm, and the rest is between the node and the
+/// cluster manager. All other kinds say what the pod is connected with, or what it is kept from.
+const NOT_FOR_PODS: [&str; 5] = [
+    <Service as Watched>::KIND,
+    <EndpointSlice as Watched>::KIND,
+    <Connect as Watched>::KIND,
+    <OwnReport as Watched>::KIND,
+    <FreedNumbers as Watched>::KIND,
+];
 
 /// What the server needs to know.
 #[derive(Clone, Debug)]
@@ -237,8 +248,8 @@ impl Desk {
             return Err(unready("the pods of this node are not known yet".to_owned()));
         }
         self.ovs.ready().map_err(unready)?;
-        // Who does not hear of pods any more cannot wire new ones.
-        let broken = || self.config.health.as_ref()?.broken_watches();
+        // Who does not hear of pods any more cannot wire new ones, and who does not hear of policies must not.
+        let broken = || self.config.health.as_ref()?.broken_watches(&NOT_FOR_PODS);
         self.pods.silent().or_else(broken).map_or(Ok(()), |problem| Err(unready(problem)))
     }
 
