@@ -43,6 +43,7 @@ pub(crate) async fn connect(remote: Remote, tls: Option<TlsFiles>, limit: Durati
         .await
         .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {limit:?}")))??;
     let (reader, writer) = tokio::io::split(stream);
+    // Without a bound of its own: whoever sends has asked for it, and the engine has no more in flight than one round of rows.
     let (queue, bytes) = mpsc::unbounded_channel();
     Ok(Link { reader, queue, writer: tokio::spawn(write_all(writer, bytes)) })
 }

@@ -31,9 +31,25 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Flows of ours are counted so often: nobody tells if somebody else takes one away.
 const COUNT: Duration = Duration::from_secs(5);
 
+/// Everything that is planned anew since the task has looked last: however slow the host is, one value waits.
+#[derive(Debug, Default)]
+struct Slot(Mutex<HostUpdate>);
+
+impl Slot {
+    fn put(&self, update: HostUpdate) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).merge(update);
+    }
+
+    fn take(&self) -> HostUpdate {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// How the host is, and what is planned of it.
 pub(super) struct HostTask {
-    plan: mpsc::UnboundedSender<HostUpdate>,
+    slot: Arc<Slot>,
+    /// Says that there is something in the slot.
+    filled: mpsc::Sender<()>,
     state: watch::Receiver<Result<(), String>>,
     writes: Arc<AtomicU64>,
 }
@@ -47,7 +63,7 @@ impl HostTask {
         programs: Programs,
         events: watch::Receiver<u64>,
     ) -> HostTask {
-        let (plan, updates) = mpsc::unbounded_channel();
+        let (slot, (filled, updates)) = (Arc::new(Slot::default()), mpsc::channel(1));
         let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
         let writes = Arc::new(AtomicU64::new(0));
         let programs = Arc::new(Mutex::new(programs));
@@ -57,15 +73,16 @@ impl HostTask {
         let writes_too = Arc::clone(&writes);
         let work =
             Work { plan: plan_so_far, ovs, kernel, programs, held, frr, said, writes: writes_too, problems };
-        tasks.start("host", work.run(updates, events));
-        HostTask { plan, state, writes }
+        tasks.start("host", work.run(Arc::clone(&slot), updates, events));
+        HostTask { slot, filled, state, writes }
     }
 
     /// What differs from what should be so far, which was nothing at first.
     pub(super) fn update(&self, update: HostUpdate) {
         if !update.is_empty() {
-            // The task's end ends the role.
-            let _ended = self.plan.send(update);
+            self.slot.put(update);
+            // Where it is said already, that will do; the task's end ends the role.
+            let _said = self.filled.try_send(());
         }
     }
 
@@ -113,16 +130,15 @@ struct Work {
 impl Work {
     async fn run(
         mut self,
-        mut updates: mpsc::UnboundedReceiver<HostUpdate>,
+        slot: Arc<Slot>,
+        mut updates: mpsc::Receiver<()>,
         mut events: watch::Receiver<u64>,
     ) -> String {
         let (mut ready, mut switches) = (self.ovs.readiness(), self.held.events());
         let mut frr = self.frr.events();
         let mut retry = RETRY;
         loop {
-            while let Ok(update) = updates.try_recv() {
-                self.take(update);
-            }
+            self.take(slot.take());
             events.borrow_and_update();
             ready.borrow_and_update();
             switches.borrow_and_update();
@@ -139,9 +155,8 @@ impl Work {
                 self.tell(&plan, problems);
             }
             tokio::select! {
-                update = updates.recv() => match update {
-                    Some(update) => self.take(update),
-                    None => return "nobody plans any more".into(),
+                filled = updates.recv() => if filled.is_none() {
+                    return "nobody plans any more".into();
                 },
                 Ok(()) = events.changed() => sleep(SETTLE).await,
                 Ok(()) = ready.changed() => {}
@@ -153,8 +168,11 @@ impl Work {
         }
     }
 
-    /// In place, unless somebody still reads the plan.
+    /// In place, unless somebody still reads the plan. Before anything is planned there is no plan.
     fn take(&mut self, update: HostUpdate) {
+        if update.is_empty() {
+            return;
+        }
         Arc::make_mut(self.plan.get_or_insert_default()).update(update);
     }
 

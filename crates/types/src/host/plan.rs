@@ -95,6 +95,14 @@ impl HostUpdate {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// This one, then a later one: what both say, the later one says.
+    pub fn merge(&mut self, later: Self) {
+        self.items.extend(later.items);
+        self.clashes.extend(later.clashes);
+        self.holds.extend(later.holds);
+        self.hold_all = later.hold_all.or(self.hold_all.take());
+    }
 }
 
 /// A plan as it is written: keys follow from items.
@@ -256,6 +264,37 @@ mod tests {
             source: None,
             mtu: None,
         })
+    }
+
+    /// Two updates in one slot do what they do one after the other.
+    #[test]
+    fn updates_that_wait_are_one() {
+        let (red, blue) = (Owner::new("network:red"), Owner::new("network:blue"));
+        let planned = |owner: &Owner, item: Item| Some(Planned { owner: owner.clone(), item });
+        let (there, later) = (address("mp0", "10.0.0.2/24"), route("10.1.0.0/16", "10.0.0.1"));
+        let first = HostUpdate {
+            items: [(there.key(), planned(&red, there.clone())), (later.key(), planned(&red, later.clone()))]
+                .into(),
+            clashes: [(there.key(), [blue.clone()].into())].into(),
+            holds: [(red.clone(), Some("half known".into()))].into(),
+            hold_all: Some(Some("nothing is known".into())),
+        };
+        let second = HostUpdate {
+            items: [(there.key(), None), (later.key(), planned(&blue, later.clone()))].into(),
+            clashes: [(there.key(), BTreeSet::new())].into(),
+            holds: [(red, None)].into(),
+            hold_all: None,
+        };
+        let mut apart = HostPlan::default();
+        apart.update(first.clone());
+        apart.update(second.clone());
+        let (mut slot, mut together) = (HostUpdate::default(), HostPlan::default());
+        slot.merge(first);
+        slot.merge(second);
+        slot.merge(HostUpdate::default());
+        together.update(slot);
+        assert_eq!(together, apart);
+        assert_eq!(together.items().len(), 1);
     }
 
     fn plan() -> HostPlan {
