@@ -55,8 +55,12 @@ pub struct Planned {
     pub edges: Vec<Edge>,
     /// Rows without which this one must not exist.
     pub guards: Vec<RowKey>,
-    /// Rows of a slice with the same atom share one transaction.
+    /// Rows of a slice with the same atom share one transaction. An atom that is a prefix of paths takes rows of the slice
+    /// with it that lie below it and go.
     pub atom: Option<Str>,
+    /// Sets whose members are closed to something, whether it is one of them or not: a row that is there already joins them
+    /// after everything else, and leaves them before.
+    pub closes: Vec<Edge>,
     /// When it comes into being, if not with its table.
     pub phase: Option<Phase>,
 }
@@ -83,6 +87,7 @@ impl Planned {
             edges: Vec::new(),
             guards: Vec::new(),
             atom: None,
+            closes: Vec::new(),
             phase: None,
         }
     }
@@ -144,13 +149,20 @@ impl Planned {
         self
     }
 
+    /// Names a set whose members are closed to something, and whether the row is one of them.
+    pub fn closed_by<P: TypedRow>(mut self, parent: &str, column: &'static str, closed: bool) -> Planned {
+        self.closes.push(Edge { parent: RowKey::of::<P>(parent), column });
+        if closed { self.within::<P>(parent, column) } else { self }
+    }
+
     /// Names a row without which this one must not exist.
     pub fn guarded_by<G: TypedRow>(mut self, guard: &str) -> Planned {
         self.guards.push(RowKey::of::<G>(guard));
         self
     }
 
-    /// Binds the row to others of its slice: they share one transaction.
+    /// Binds the row to others of its slice: they share one transaction, and with a prefix of paths so do those below it
+    /// that go.
     pub fn bound_to(mut self, atom: impl Into<Str>) -> Planned {
         self.atom = Some(atom.into());
         self

@@ -97,7 +97,8 @@ pub struct Modify {
     pub columns: Vec<ColumnChange>,
     /// Memberships to gain.
     pub join: Vec<Edge>,
-    /// Memberships to lose together with the gain: a row moves from parent to parent at once.
+    /// Memberships to lose together with the gain: a row moves from parent to parent at once, and what it is not closed by
+    /// any more lets it go before anything else does.
     pub leave_now: Vec<Edge>,
     /// Memberships to lose in the time of deletions.
     pub leave: Vec<Edge>,
@@ -152,6 +153,10 @@ pub struct Delete {
     pub is_root: bool,
     /// Whether it has our path but not the UUID that belongs to it.
     pub stray: bool,
+    /// What shares a transaction with it.
+    pub atom: Option<Str>,
+    /// Whether it goes with what its atom brings, not in the time of deletions.
+    pub now: bool,
     /// Values that no second row may have.
     pub(crate) unique: Vec<String>,
 }
@@ -220,6 +225,8 @@ impl<'a> Differ<'a> {
         if let Some(twice) = planned.iter().find(|p| !kept.insert(p.uuid)) {
             return Err(PlanError::Twice { table: twice.meta.name, path: twice.path.clone() });
         }
+        let prefixes = planned.iter().filter_map(|p| p.atom.clone()).filter(|atom| atom.ends_with(':'));
+        let prefixes: FxHashSet<Str> = prefixes.collect();
         let members: Vec<Planned> = planned.extract_if(.., |p| p.member_of.is_some()).collect();
         let mut diff = SliceDiff::default();
         let mut parents = Parents::default();
@@ -229,6 +236,9 @@ impl<'a> Differ<'a> {
             self.row(table, row, &mut kept, &mut diff);
         }
         self.superfluous(slice, &kept, &mut diff.deletes);
+        for delete in &mut diff.deletes {
+            delete.atom = prefixes.iter().find(|prefix| covers(prefix, &delete.path)).cloned();
+        }
         self.members(slice, members, &parents, &mut diff)?;
         share_atom_phases(&mut diff);
         Ok(diff)
@@ -348,7 +358,8 @@ impl<'a> Differ<'a> {
             return None;
         }
         let moves = join.iter().any(|e| self.resolved.is_strong(e));
-        let (leave_now, leave) = leave.into_iter().partition(|e| moves && self.resolved.is_strong(e));
+        let at_once = |e: &Edge| (moves && self.resolved.is_strong(e)) || planned.closes.contains(e);
+        let (leave_now, leave) = leave.into_iter().partition(at_once);
         let phase = table.phase(Some(&planned));
         Some(Modify { planned, uuid: actual.uuid, phase, columns, join, leave_now, leave })
     }
@@ -429,12 +440,14 @@ impl<'a> Differ<'a> {
             edges,
             is_root: table.is_root,
             stray,
+            atom: None,
+            now: false,
             unique: table.unique_values(|at| &row.row[at]),
         })
     }
 }
 
-/// Rows and members of one atom come into being together, with the last of them.
+/// Rows and members of one atom come into being together, with the last of them, and what they replace goes then.
 fn share_atom_phases(diff: &mut SliceDiff) {
     let mut last: FxHashMap<Str, Phase> = FxHashMap::default();
     for (atom, phase) in atoms(diff) {
@@ -448,6 +461,11 @@ fn share_atom_phases(diff: &mut SliceDiff) {
     }
     for (atom, phase) in atoms(diff) {
         *phase = atom.as_ref().and_then(|atom| last.get(atom)).copied().unwrap_or(*phase);
+    }
+    for delete in &mut diff.deletes {
+        if let Some(phase) = delete.atom.as_ref().and_then(|atom| last.get(atom)) {
+            (delete.phase, delete.now) = (*phase, true);
+        }
     }
 }
 

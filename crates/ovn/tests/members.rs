@@ -463,6 +463,32 @@ fn a_set_that_grows_shrinks_last() {
     assert_eq!(stage.sent.last().unwrap()["mutations"], leave, "after the rows of the other pair");
 }
 
+/// Others that come and go for ever keep nobody in a set who was taken out of it.
+#[test]
+fn what_goes_late_goes() {
+    let mut world = World::with(Slices::Single, [1, 2]);
+    let mut stage = settled(&world);
+    world.addresses().remove(&2);
+    stage.engine.dirty(&address_path(0, 2));
+    // Each time there is something to remove there is a load balancer, which goes first, and before the next look another one.
+    for i in 1..60 {
+        world.pairs.insert(i, Pair { there: true, ..Pair::default() });
+        stage.engine.dirty(&format!("t:{i}:"));
+        if i > 1 {
+            world.pairs.remove(&(i - 1));
+            stage.engine.dirty(&format!("t:{}:", i - 1));
+        }
+        let there =
+            |stage: &Stage, i: u8| stage.database.rows.values().any(|row| row.name == format!("lb{i}"));
+        while !there(&stage, i) || (i > 1 && there(&stage, i - 1)) {
+            stage.work(&world);
+            stage.serve();
+        }
+    }
+    let members = rows_of(&mut stage.database, 0).map(|row| row.addresses.len()).max();
+    assert_eq!(members, Some(1), "it is still there");
+}
+
 /// A large start-up is looked at in parts, between which the caller gets a turn.
 #[test]
 fn a_start_up_gives_turns_to_others() {

@@ -1,7 +1,7 @@
 //! The apply engine: turns dirty slices into rounds of transactions and reacts to their outcomes.
 //!
 //! ```text
-//!   dirty ──► plan, diff ──► round: [what frees a name] → containers → guards → ports → routes → steering
+//!   dirty ──► plan, diff ──► round: [what frees a name] → containers → guards → ports → routes → steering → closing
 //!     ▲                        │ each phase waits for the replies of the last
 //!     │ retry, progress,       ▼
 //!     └── foreign change ── outcomes            deletions: when nothing is dirty, in the reverse order
@@ -115,7 +115,7 @@ pub struct Stats {
     pub left: u64,
 }
 
-/// How many rounds of creations go before one of deletions, while both wait.
+/// How many rounds of creations go before all deletions that wait, while both do.
 const CREATE_ROUNDS: u32 = 8;
 
 /// The engine of one database.

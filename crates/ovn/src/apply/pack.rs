@@ -57,7 +57,8 @@ impl Item {
             Item::Create(c) => c.planned.atom.as_ref(),
             Item::Modify(m) => m.planned.atom.as_ref(),
             Item::Member(m) => m.atom.as_ref(),
-            Item::Delete(_) | Item::Shrink(_) => None,
+            Item::Delete(d) => d.atom.as_ref(),
+            Item::Shrink(_) => None,
         }
     }
 }
@@ -71,6 +72,22 @@ impl Modify {
             phase: self.phase,
             leave: self.leave.clone(),
             mutations,
+        })
+    }
+
+    /// Takes out the part that closes a row which stays what it is. One that becomes another is closed with that: nobody knows
+    /// what it was allowed.
+    pub(crate) fn take_closing(&mut self) -> Option<Modify> {
+        let is_last = |edge: &mut Edge| self.columns.is_empty() && self.planned.closes.contains(edge);
+        let last: Vec<Edge> = self.join.extract_if(.., is_last).collect();
+        (!last.is_empty()).then(|| Modify {
+            planned: self.planned.clone(),
+            uuid: self.uuid,
+            phase: Phase::Closing,
+            columns: Vec::new(),
+            join: last,
+            leave_now: Vec::new(),
+            leave: Vec::new(),
         })
     }
 

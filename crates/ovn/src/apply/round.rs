@@ -4,7 +4,7 @@ use super::pack::{Item, transaction};
 use super::{CREATE_ROUNDS, Engine, Strays, Ticket};
 use crate::declare::{Identity, Phase};
 use crate::desired::{Edge, Plan, Planner, RowKey};
-use crate::diff::{Delete, Differ, SliceDiff};
+use crate::diff::{Delete, Differ, Modify, SliceDiff};
 use crate::path::root;
 use crate::resolve::Resolved;
 use causeway_ovsdb::{EncodedTransaction, Replica, Str, Uuid};
@@ -154,10 +154,12 @@ impl Engine {
             }
             self.strays = Strays::Gone;
         }
-        let deletions_due = self.create_rounds >= CREATE_ROUNDS || self.dirty.is_empty();
-        if deletions_due && self.begin_removals(replica) {
+        if self.create_rounds >= CREATE_ROUNDS || self.dirty.is_empty() {
+            if self.begin_removals(replica) {
+                return true;
+            }
+            // Not after the first of them: what goes early would go before the rest for ever.
             self.create_rounds = 0;
-            return true;
         }
         if self.begin_creations(replica, planner, now) {
             return true;
@@ -239,7 +241,9 @@ impl Engine {
     /// Puts a difference where it belongs: creations into this round, removals aside. Says how many rows that was.
     fn take_diff(&mut self, slice: Str, diff: SliceDiff, phases: &mut BTreeMap<Phase, Vec<Group>>) -> usize {
         self.lacking.extend(diff.lacking);
-        for delete in diff.deletes.into_iter().filter(Delete::can_be_sent) {
+        let deletes = diff.deletes.into_iter().filter(Delete::can_be_sent);
+        let (replaced, deletes): (Vec<_>, Vec<_>) = deletes.partition(|delete| delete.now);
+        for delete in deletes {
             self.removals.insert(&slice, delete.path.clone(), Item::Delete(delete));
         }
         for modify in &diff.modifies {
@@ -252,10 +256,16 @@ impl Engine {
             self.removals.insert(&slice, member.path.clone(), Item::Member(member));
         }
         let creates = diff.creates.into_iter().map(Item::Create);
-        let modifies = diff.modifies.into_iter().filter(|m| m.has_now()).map(Item::Modify);
+        let in_two = |mut modify: Modify| {
+            let closing = modify.take_closing();
+            std::iter::once(modify).chain(closing)
+        };
+        let modifies = diff.modifies.into_iter().flat_map(in_two).filter(Modify::has_now).map(Item::Modify);
+        let replaced = replaced.into_iter().map(Item::Delete);
         let mut by_phase: BTreeMap<Phase, Vec<Item>> = BTreeMap::new();
         let mut rows = 0;
-        for item in creates.chain(modifies).chain(members.into_iter().map(Item::Member)) {
+        let members = members.into_iter().map(Item::Member);
+        for item in creates.chain(modifies).chain(replaced).chain(members) {
             by_phase.entry(item.phase()).or_default().push(item);
             rows += 1;
         }

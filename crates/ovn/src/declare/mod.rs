@@ -29,11 +29,14 @@ pub enum Phase {
     Route,
     /// Policies, load balancers and where they are attached, address sets that steer.
     Steering,
+    /// Where rows that are there already are closed to what nobody allows: what somebody allows is there before.
+    Closing,
 }
 
 impl Phase {
     /// All phases, in the order of creation.
-    pub const ALL: [Phase; 5] = [Phase::Container, Phase::Guard, Phase::Port, Phase::Route, Phase::Steering];
+    pub const ALL: [Phase; 6] =
+        [Phase::Container, Phase::Guard, Phase::Port, Phase::Route, Phase::Steering, Phase::Closing];
 }
 
 /// How a row of a table is recognised as ours.
