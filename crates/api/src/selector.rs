@@ -64,6 +64,11 @@ impl LabelMatch {
         self.0.is_empty()
     }
 
+    /// How many conditions on labels it has.
+    pub fn conditions(&self) -> usize {
+        self.0.len()
+    }
+
     /// Labels of which everything that it selects has one; none if there are no such labels.
     pub fn needed(&self) -> Vec<(String, String)> {
         let needed = self.0.iter().filter_map(|one| match &one.rule {

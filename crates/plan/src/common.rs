@@ -81,8 +81,6 @@ struct Limited {
     protocols: &'static [&'static str],
 }
 
-/// Log lines per second.
-const LOG_RATE: i64 = 20;
 /// The meter of every ACL's log.
 pub(crate) const ACL_METER: &str = "acl-logging";
 
@@ -111,7 +109,7 @@ fn rows(zone: &Zone) -> Vec<Planned> {
             rows.extend(meter(at(&name), &name, limited.rate));
         }
     }
-    rows.extend(meter(at(ACL_METER), ACL_METER, LOG_RATE));
+    rows.extend(meter(at(ACL_METER), ACL_METER, config.log_rate.into()));
     rows
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use causeway_ovn::{Plan, Planned, Planner as _, Str};
 use causeway_plan::northbound;
 use causeway_record::{Logging, NamedPort, Namespace, Pod, Protocol, Severity};
-use causeway_zone::Zone;
+use causeway_zone::{Zone, ZoneConfig};
 use serde_json::{Value, json};
 use support::ledger::Ledger;
 use support::*;
@@ -279,6 +279,11 @@ fn selectors_reach_across_roads() {
         zone.apply_connect(&granting(road.clone(), false, true));
         assert_eq!(members(&zone), own, "services alone");
         zone.apply_connect(&road);
+        assert_eq!(members(&zone), joined);
+        // It selects others now, or cannot connect all that it selects any more.
+        zone.apply_connect(&connect("road", topology, Ip::V4, &["layer3_1"]));
+        assert_eq!(members(&zone), own, "green is dropped from the road");
+        zone.apply_connect(&road);
         zone.delete_connect(&road.name);
         assert_eq!(members(&zone), own);
     }
@@ -295,6 +300,15 @@ fn networks_of_one_road_share_sets() {
     }
     zone.apply_pod(&vm("vm", "n1", 9, Ip::V4));
     assert_eq!(count(&zone, "Address_Set"), 2, "one for each family");
+}
+
+/// Logs keep to the rate that is asked for.
+#[test]
+fn logs_keep_to_their_rate() {
+    let zone = Zone::new(ZoneConfig { log_rate: 7, ..config(Ip::V4) });
+    let band = |row: &&Planned| row.path.ends_with("acl-logging:band");
+    let rows = rows(&northbound(&zone), "zone:common:");
+    assert_eq!(rows.iter().find(band).map(|row| text(row, "rate")), Some("7".to_owned()));
 }
 
 /// While roads are not listed rules stay as they are, and pods are closed all the same.

@@ -2,268 +2,24 @@
 //! the policies' own manifests (`causeway_testing::policy`) on the other, and random policies, pods and packets between them.
 #![allow(clippy::unwrap_used)]
 
+#[path = "policy_meaning/edits.rs"]
+mod edits;
+#[path = "policy_meaning/reading.rs"]
+mod reading;
+#[path = "policy_meaning/stage.rs"]
+mod stage;
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use causeway_ovn::{Plan, Planned, Planner as _};
-use causeway_ovsdb::{Atom, Datum};
-use causeway_plan::northbound;
 use causeway_record::{Logging, NamedPort, Namespace, Pod, Protocol};
 use causeway_testing::policy::{self as policy_spec, Choices, Person, Written};
 use causeway_zone::{Direction, Meeting, Zone};
 use ipnet::IpNet;
 use proptest::prelude::*;
+use reading::{Packet, Rows, network};
 use serde_json::{Value, json};
 use support::*;
-
-/// A packet that begins a connection.
-#[derive(Clone, Copy, Debug)]
-struct Packet<'a> {
-    from: &'a Pod,
-    to: &'a Pod,
-    source: IpAddr,
-    target: IpAddr,
-    protocol: &'static str,
-    port: u16,
-}
-
-impl Packet<'_> {
-    /// As it comes in: a pod that comes to itself by a service has the address for that as its source.
-    fn behind_the_service(&self) -> Self {
-        let itself = if self.source.is_ipv4() { "169.254.0.5" } else { "fd69::5" };
-        let source = if self.from.key == self.to.key { itself.parse().unwrap() } else { self.source };
-        Self { source, ..*self }
-    }
-}
-
-// ------------------------------------------------------------------------------------------------------- the rows
-
-/// The rows of a zone, as far as ACLs look at them.
-struct Rows {
-    acls: Vec<Acl>,
-    groups: BTreeMap<String, BTreeSet<String>>,
-    sets: BTreeMap<String, BTreeSet<String>>,
-}
-
-struct Acl {
-    ingress: bool,
-    tier: String,
-    priority: i64,
-    action: String,
-    matches: String,
-}
-
-/// The value of a column with one value; nothing where it is the default.
-fn column(row: &Planned, name: &str) -> String {
-    match row.column(name).and_then(Datum::one) {
-        Some(Atom::String(text)) => text.to_string(),
-        Some(Atom::Integer(number)) => number.to_string(),
-        _ => String::new(),
-    }
-}
-
-impl Rows {
-    fn of(zone: &Zone) -> Self {
-        let planner = northbound(zone);
-        let mut planned = Vec::new();
-        for slice in planner.slices("") {
-            if let Plan::Rows(rows) = planner.plan(&slice) {
-                planned.extend(rows);
-            }
-        }
-        let names: BTreeMap<_, String> = planned
-            .iter()
-            .filter(|row| row.member_of.is_none())
-            .map(|row| (row.uuid, column(row, "name")))
-            .collect();
-        let mut rows = Self { acls: Vec::new(), groups: BTreeMap::new(), sets: BTreeMap::new() };
-        for row in &planned {
-            match (row.meta.name, row.member_of) {
-                ("ACL", _) => rows.acls.push(Acl {
-                    ingress: column(row, "direction") == "to-lport",
-                    tier: column(row, "tier"),
-                    priority: column(row, "priority").parse().unwrap_or_default(),
-                    action: column(row, "action"),
-                    matches: column(row, "match"),
-                }),
-                ("Address_Set", Some(edge)) => {
-                    let member = column(row, "addresses");
-                    rows.sets.entry(names[&edge.parent.uuid].clone()).or_default().insert(member);
-                }
-                ("Address_Set", None) => drop(rows.sets.entry(column(row, "name")).or_default()),
-                ("Port_Group", _) => drop(rows.groups.entry(column(row, "name")).or_default()),
-                _ => {}
-            }
-            if row.meta.name == "Logical_Switch_Port" {
-                for edge in row.edges.iter().filter(|edge| edge.parent.meta.name == "Port_Group") {
-                    let group = names
-                        .get(&edge.parent.uuid)
-                        .unwrap_or_else(|| panic!("{} is in a group that is not", row.path));
-                    rows.groups.entry(group.clone()).or_default().insert(column(row, "name"));
-                }
-            }
-        }
-        rows
-    }
-
-    fn passes(&self, packet: &Packet<'_>) -> bool {
-        [false, true].into_iter().all(|ingress| {
-            let packet = &if ingress { packet.behind_the_service() } else { *packet };
-            for tier in ["", "1", "2", "3"] {
-                let mut hits: Vec<&Acl> =
-                    self.acls.iter().filter(|acl| acl.ingress == ingress && acl.tier == tier).collect();
-                hits.retain(|acl| Reading { rows: self, packet, text: &acl.matches }.holds());
-                let Some(best) = hits.iter().map(|acl| acl.priority).max() else { continue };
-                let actions: BTreeSet<&str> =
-                    hits.iter().filter(|acl| acl.priority == best).map(|acl| acl.action.as_str()).collect();
-                assert_eq!(actions.len(), 1, "it is not certain what happens to {packet:?}");
-                match *actions.first().unwrap() {
-                    "drop" => return false,
-                    "pass" => {}
-                    _ => return true,
-                }
-            }
-            true
-        })
-    }
-}
-
-/// A match, read as far as it is written by plans.
-struct Reading<'a> {
-    rows: &'a Rows,
-    packet: &'a Packet<'a>,
-    text: &'a str,
-}
-
-impl Reading<'_> {
-    fn holds(mut self) -> bool {
-        let holds = self.any();
-        assert!(self.text.trim().is_empty(), "cannot read {:?}", self.text);
-        holds
-    }
-
-    fn take(&mut self, word: &str) -> bool {
-        let rest = self.text.trim_start();
-        let found = rest.strip_prefix(word);
-        self.text = found.unwrap_or(rest);
-        found.is_some()
-    }
-
-    fn any(&mut self) -> bool {
-        let mut holds = self.all();
-        while self.take("||") {
-            holds |= self.all();
-        }
-        holds
-    }
-
-    fn all(&mut self) -> bool {
-        let mut holds = self.one();
-        while self.take("&&") {
-            holds &= self.one();
-        }
-        holds
-    }
-
-    fn one(&mut self) -> bool {
-        if self.take("(") {
-            let holds = self.any();
-            assert!(self.take(")"), "{:?}", self.text);
-            return holds;
-        }
-        let first = self.word();
-        if let Some(first) = first.parse::<u16>().ok().filter(|_| self.take("<=")) {
-            let field = self.word();
-            assert!(self.take("<="));
-            let last: u16 = self.word().parse().unwrap();
-            return self.port(&field).is_some_and(|port| (first..=last).contains(&port));
-        }
-        if !self.take("==") {
-            return match first.as_str() {
-                "0" => false,
-                "ip" => true,
-                "ip4" => self.packet.source.is_ipv4(),
-                "ip6" => self.packet.source.is_ipv6(),
-                "arp" | "nd" => false,
-                protocol => self.packet.protocol == protocol,
-            };
-        }
-        let items = self.items();
-        items.iter().any(|item| self.is(&first, item))
-    }
-
-    fn items(&mut self) -> Vec<String> {
-        if !self.take("{") {
-            return vec![self.word()];
-        }
-        let mut items = vec![self.word()];
-        while self.take(",") {
-            items.push(self.word());
-        }
-        assert!(self.take("}"));
-        items
-    }
-
-    fn word(&mut self) -> String {
-        let rest = self.text.trim_start();
-        let end = rest.find(|c: char| c.is_whitespace() || "(){},".contains(c)).unwrap_or(rest.len());
-        let (word, rest) = rest.split_at(end);
-        self.text = rest;
-        word.to_owned()
-    }
-
-    fn port(&self, field: &str) -> Option<u16> {
-        let protocol = field.strip_suffix(".dst")?;
-        (protocol == self.packet.protocol).then_some(self.packet.port)
-    }
-
-    fn is(&self, field: &str, item: &str) -> bool {
-        let in_group = |pod: &Pod| {
-            let group = item.strip_prefix('@').unwrap();
-            let ports = self.rows.groups.get(group).unwrap_or_else(|| panic!("no group {group}"));
-            ports.iter().any(|port| is_primary(port, pod))
-        };
-        match field {
-            "inport" if item.starts_with('@') => in_group(self.packet.from),
-            "outport" if item.starts_with('@') => in_group(self.packet.to),
-            "inport" | "outport" => false,
-            "ip4.src" | "ip6.src" => self.is_address(self.packet.source, field, item),
-            "ip4.dst" | "ip6.dst" => self.is_address(self.packet.target, field, item),
-            _ => self.port(field) == item.parse().ok(),
-        }
-    }
-
-    fn is_address(&self, address: IpAddr, field: &str, item: &str) -> bool {
-        if address.is_ipv4() != field.starts_with("ip4") {
-            return false;
-        }
-        let within = |text: &str| match text.parse::<IpNet>() {
-            Ok(net) => net.contains(&address),
-            Err(_) => text.parse() == Ok(address),
-        };
-        match item.strip_prefix('$') {
-            Some(set) => self
-                .rows
-                .sets
-                .get(set)
-                .unwrap_or_else(|| panic!("no set {set}"))
-                .iter()
-                .any(|text| within(text)),
-            None => within(item),
-        }
-    }
-}
-
-/// Whether a port is a pod's on its primary network. Beside it a pod of a network of its own has a locked one on the default network.
-fn is_primary(port: &str, pod: &Pod) -> bool {
-    let plain = format!("{}_{}", pod.key.namespace, pod.key.name);
-    match network(pod) {
-        "default" => port == plain,
-        _ => port != plain && port.ends_with(&plain),
-    }
-}
 
 // --------------------------------------------------------------------------------------------------- what is tried
 
@@ -284,6 +40,9 @@ fn choices() -> Choices {
             json!({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.244.0.10/32", "10.20.0.0/24"]}}),
             json!({"ipBlock": {"cidr": "203.203.0.0/16"}}),
             json!({"ipBlock": {"cidr": "::/0", "except": ["fd00:10:244::/64"]}}),
+            // These are so many subnets that they get a set of their own.
+            json!({"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.20/32", "198.51.100.1/32"]}}),
+            json!({"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.10/32", "198.51.100.1/32"]}}),
         ],
         ports: vec![
             json!({"port": 80}),
@@ -374,14 +133,6 @@ fn address(pod: &Pod, six: bool) -> IpAddr {
     primary.ip_addresses.iter().map(IpNet::addr).find(|ip| ip.is_ipv6() == six).unwrap()
 }
 
-fn network(pod: &Pod) -> &'static str {
-    match pod.key.namespace.as_str() {
-        "ns1" => "blue",
-        "ns2" => "green",
-        _ => "default",
-    }
-}
-
 /// What the zone says of the connection, once it runs; nothing of what has no ports.
 fn said(zone: &Zone, packet: &Packet<'_>) -> Option<bool> {
     let protocol = Protocol::named(&packet.protocol.to_uppercase())?;
@@ -395,7 +146,8 @@ fn said(zone: &Zone, packet: &Packet<'_>) -> Option<bool> {
     Some(ends.into_iter().all(allows))
 }
 
-fn check(written: &Written, road: bool) -> Result<(), TestCaseError> {
+/// Namespaces and policies as they are written, on two nodes.
+fn told(written: &Written) -> Zone {
     let mut zone = cluster(Ip::Dual, None);
     for (name, labels) in &written.namespaces {
         let namespace = Namespace {
@@ -412,6 +164,11 @@ fn check(written: &Written, road: bool) -> Result<(), TestCaseError> {
     for (name, spec) in &written.cluster {
         zone.apply_cluster_policy(&cluster_policy(name, spec.clone()));
     }
+    zone
+}
+
+fn check(written: &Written, road: bool) -> Result<(), TestCaseError> {
+    let mut zone = told(written);
     let people = people();
     people.iter().for_each(|pod| drop(zone.apply_pod(pod)));
     if road {
@@ -439,6 +196,23 @@ fn check(written: &Written, road: bool) -> Result<(), TestCaseError> {
         }
     }
     Ok(())
+}
+
+/// A rule that fails closed closes a pod to everybody but its own node, whose probes would end it else.
+#[test]
+fn its_node_reaches_a_pod_whatever_fails_closed() {
+    let rule = json!({"action": "Deny", "from": [{"strangers": {}}]});
+    let spec = json!({"tier": "Admin", "priority": 0, "subject": {"namespaces": {}}, "ingress": [rule]});
+    let namespaces = NAMESPACES.into_iter().map(|name| (name.to_owned(), Default::default())).collect();
+    let mut zone = told(&Written { namespaces, cluster: [("c".into(), spec)].into(), ..Written::default() });
+    let people = people();
+    people.iter().for_each(|pod| drop(zone.apply_pod(pod)));
+    let rows = Rows::of(&zone);
+    let (from, to) = (&people[1], &people[0]);
+    for (source, passes) in [(address(from, false), false), ("10.244.0.2".parse().unwrap(), true)] {
+        let packet = Packet { from, to, source, target: address(to, false), protocol: "tcp", port: 80 };
+        assert_eq!(rows.may_pass(&packet, true), [passes].into(), "from {source}");
+    }
 }
 
 fn written() -> impl Strategy<Value = Written> {

@@ -1,7 +1,9 @@
 //! NetworkPolicies: whom they isolate, and who is let through.
 //!
 //! What cannot be read fails closed: a subject that cannot be read is everybody in the namespace, a peer that cannot be read is nobody,
-//! and so is a port.
+//! and so is a port. So does what is more than a node does for one policy (`bounds`).
+
+mod bounds;
 
 use std::collections::BTreeSet;
 
@@ -19,8 +21,7 @@ use crate::meta::{Unread, created, object_key, uid};
 use crate::service::{port, protocol};
 use crate::{ObjectKey, Protocol, Watched};
 
-/// With more subnets in one rule, when its exceptions are taken out, none of them counts.
-const MOST_SUBNETS: usize = 4096;
+pub use bounds::MOST_SUBNETS;
 
 /// A NetworkPolicy.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -109,8 +110,9 @@ impl Watched for NetworkPolicy {
         let has = |direction: &str| types.iter().any(|one| one == direction);
         let ingress = spec.ingress.unwrap_or_default().into_iter();
         let egress = spec.egress.unwrap_or_default().into_iter();
-        let ingress = ingress.map(|rule| reader.rule(rule.from, rule.ports)).collect();
-        let egress = egress.map(|rule| reader.rule(rule.to, rule.ports)).collect();
+        let mut ingress = ingress.map(|rule| reader.rule(rule.from, rule.ports)).collect();
+        let mut egress = egress.map(|rule| reader.rule(rule.to, rule.ports)).collect();
+        reader.problems.extend(bounds::keep(&mut ingress, &mut egress));
         Self {
             key,
             uid: uid(&meta),
@@ -148,28 +150,10 @@ impl Reader {
     ) -> PolicyRule {
         let peers = peers.filter(|peers| !peers.is_empty());
         let ports = ports.filter(|ports| !ports.is_empty());
-        let peers = peers.map(|peers| peers.into_iter().filter_map(|peer| self.peer(peer)).collect());
         PolicyRule {
-            peers: peers.map(|peers| self.bounded(peers)),
+            peers: peers.map(|peers| peers.into_iter().filter_map(|peer| self.peer(peer)).collect()),
             ports: ports.map(|ports| ports.into_iter().filter_map(|port| self.port(port)).collect()),
         }
-    }
-
-    /// A rule's peers, whose subnets are as many as a node carries out.
-    fn bounded(&mut self, mut peers: Vec<PolicyPeer>) -> Vec<PolicyPeer> {
-        let subnets = |peer: &PolicyPeer| match peer {
-            PolicyPeer::Pods { .. } => 0,
-            PolicyPeer::Block { cidr, except } => cidr.without(except).len(),
-        };
-        // Not all are counted where the first of them are too many.
-        let rest = peers.iter().try_fold(MOST_SUBNETS, |left, peer| left.checked_sub(subnets(peer)));
-        if rest.is_none() {
-            peers.retain(|peer| matches!(peer, PolicyPeer::Pods { .. }));
-            self.problems.insert(format!(
-                "a rule has more than {MOST_SUBNETS} subnets, without those that it excepts: none of them counts"
-            ));
-        }
-        peers
     }
 
     fn peer(&mut self, peer: networking::NetworkPolicyPeer) -> Option<PolicyPeer> {

@@ -181,17 +181,24 @@ impl Cidr {
         self.contains(other) || other.contains(self)
     }
 
-    /// What is left of it without others, as the fewest subnets, in their order.
-    pub fn without(&self, others: &[Self]) -> Vec<Self> {
+    /// What is left of it without others, as the fewest subnets, in their order; none if these are more than `most`, which is
+    /// known before there are more.
+    pub fn without(&self, others: &[Self], most: usize) -> Option<Vec<Self>> {
+        let mut left = Vec::new();
+        self.leave(others, most, &mut left).then_some(left)
+    }
+
+    fn leave(&self, others: &[Self], most: usize, left: &mut Vec<Self>) -> bool {
         let inside: Vec<Self> = others.iter().filter(|other| self.overlaps(other)).copied().collect();
         if inside.is_empty() {
-            return vec![*self];
+            left.push(*self);
+            return left.len() <= most;
         }
         if inside.iter().any(|other| other.contains(self)) {
-            return Vec::new();
+            return true;
         }
-        let halves = self.0.subnets(self.prefix_len() + 1).into_iter().flatten();
-        halves.flat_map(|half| Self(half).without(&inside)).collect()
+        let mut halves = self.0.subnets(self.prefix_len() + 1).into_iter().flatten();
+        halves.all(|half| Self(half).leave(&inside, most, left))
     }
 
     /// The fewest subnets with the same addresses as all of these together.
@@ -406,14 +413,14 @@ mod tests {
     #[test]
     fn a_subnet_without_another_is_the_fewest_that_are_left() {
         let cidr = |text: &str| text.parse::<Cidr>().unwrap();
-        let left = cidr("10.0.0.0/8").without(&[cidr("10.1.0.0/16")]);
+        let without = |from: &str, others: &[Cidr]| cidr(from).without(others, 8);
+        let left = without("10.0.0.0/8", &[cidr("10.1.0.0/16")]).unwrap();
         assert_eq!((left.len(), left[0], left[1]), (8, cidr("10.0.0.0/16"), cidr("10.2.0.0/15")));
         assert_eq!(Cidr::merged(left.into_iter().chain([cidr("10.1.0.0/16")])), [cidr("10.0.0.0/8")]);
-        assert_eq!(cidr("10.0.0.0/24").without(&[cidr("10.0.0.0/8")]), []);
-        assert_eq!(
-            cidr("10.0.0.0/24").without(&[cidr("10.0.1.0/24"), cidr("fd00::/64")]),
-            [cidr("10.0.0.0/24")]
-        );
+        assert_eq!(without("10.0.0.0/24", &[cidr("10.0.0.0/8")]), Some(vec![]));
+        let apart = [cidr("10.0.1.0/24"), cidr("fd00::/64")];
+        assert_eq!(without("10.0.0.0/24", &apart), Some(vec![cidr("10.0.0.0/24")]));
+        assert_eq!(without("10.0.0.0/8", &[cidr("10.1.0.0/17")]), None, "they are nine");
     }
 
     fn any_cidr() -> impl Strategy<Value = Cidr> {

@@ -49,7 +49,7 @@ pub use node::{BridgePorts, Fact, Gateway, NodeInfo, Recorded};
 pub use pod::{Local, LocalPod, PodAddress, PodInfo, PodPort};
 pub use policy::{
     Action, Class, Direction, Meeting, Number, PeerSetHere, Peers, PodSelector, PolicyCounts, PolicyInfo,
-    PolicyKey, RuleInfo, SetMark, SetSpec, Subjects, Who,
+    PolicyKey, RuleInfo, SetMark, SetSpec, Subjects, Who, mark,
 };
 pub use problem::{Problem, Reason, Subject};
 pub use processes::{Cgroup, Confined, Kubelet, Processes};
@@ -100,6 +100,9 @@ pub struct ZoneConfig {
     /// Whether isolated pods get and send ICMP all the same.
     #[serde(default)]
     pub icmp_through_policies: bool,
+    /// Lines a second that each ACL with a log may write.
+    #[serde(default = "usual_log_rate")]
+    pub log_rate: u32,
     /// The AS number of networks on the fabric.
     #[serde(default = "usual_asn")]
     pub evpn_asn: u32,
@@ -110,6 +113,13 @@ pub struct ZoneConfig {
 
 /// The AS number that EVPN agents have always taken.
 const USUAL_ASN: u32 = 64_999;
+
+/// Lines a second of an ACL's log.
+const USUAL_LOG_RATE: u32 = 20;
+
+const fn usual_log_rate() -> u32 {
+    USUAL_LOG_RATE
+}
 
 const fn usual_asn() -> u32 {
     USUAL_ASN
@@ -131,6 +141,7 @@ impl ZoneConfig {
             all_services: BTreeSet::new(),
             stateless_policies: false,
             icmp_through_policies: false,
+            log_rate: USUAL_LOG_RATE,
             evpn_asn: USUAL_ASN,
             linger_ms: 0,
         }

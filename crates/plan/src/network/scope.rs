@@ -17,6 +17,8 @@ use crate::row::{
 
 /// Matches no packet.
 const NOBODY: &str = "0";
+/// Before whatever administrators say.
+const FIRST_OF_ALL: (i64, i64) = (1, 32767);
 /// The tier of what administrators say last.
 const LAST_TIER: i64 = 3;
 
@@ -117,14 +119,15 @@ impl<'a> Scope<'a> {
 
     /// The ACL that every switch of pods has from its creation on. With it the switch tracks connections, so isolating a pod later
     /// breaks none that it has begun. The pod's own node gets in whatever policies say, where it has a leg in the network; elsewhere
-    /// that address is nobody's, and whoever came with it would be a liar.
+    /// that address is nobody's, and whoever came with it would be a liar. No rule that administrators can write means the node: peers of
+    /// ingress are pods. Only one that cannot be read closes a pod to everybody, and the node is asked before it.
     pub(crate) fn tracking(&self) -> Planned {
         let node = self.net.legs.iter().map(|leg| policy::from(leg.management.addr()));
         let matches = match self.net.is_default() || self.is_local_gateway() {
             true => node.collect::<Vec<_>>().join(" || "),
             false => NOBODY.to_owned(),
         };
-        let row = policy::acl(Direction::Ingress, (2, 1001), "allow-related", matches);
+        let row = policy::acl(Direction::Ingress, FIRST_OF_ALL, "allow-related", matches);
         self.switch_acl(&["acl", "own-node"], row)
     }
 

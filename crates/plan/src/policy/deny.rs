@@ -30,15 +30,16 @@ impl DenyKey {
     }
 }
 
-/// The port, closed in a direction.
+/// The port, closed in a direction or not.
 pub(super) fn joined(
     network: &NetworkName,
     namespace: &NamespaceName,
-    direction: Direction,
+    (direction, closed): (Direction, bool),
     port: Planned,
 ) -> Planned {
     let key = DenyKey { network: network.clone(), namespace: namespace.clone(), direction };
-    port.within::<nb::PortGroup>(&key.group(), "ports").guarded_by::<nb::Acl>(&key.drop())
+    let port = port.closed_by::<nb::PortGroup>(&key.group(), "ports", closed);
+    if closed { port.guarded_by::<nb::Acl>(&key.drop()) } else { port }
 }
 
 pub(super) struct Denials;

@@ -21,14 +21,14 @@ impl GroupKey {
         Self { network: network.clone(), policy: InPath(info.key.clone()) }
     }
 
-    /// All ports.
-    pub(super) fn all(&self) -> Str {
-        self.path(["all"])
+    /// All ports. Whoever the policy is about next is in another group: rules of before are not for him.
+    pub(super) fn all(&self, info: &PolicyInfo) -> Str {
+        self.path(["all", &*info.subject_mark()])
     }
 
     /// Those at which a port's name has a number.
-    pub(super) fn named(&self, protocol: Protocol, name: &str, number: u16) -> Str {
-        self.path(["named", &format!("{protocol} {name} {number}")])
+    pub(super) fn named(&self, info: &PolicyInfo, protocol: Protocol, name: &str, number: u16) -> Str {
+        self.path(["named", &*info.subject_mark(), &format!("{protocol} {name} {number}")])
     }
 }
 
@@ -41,12 +41,12 @@ pub(super) fn joined(
     port: Planned,
 ) -> Planned {
     let key = GroupKey::new(network, info);
-    let port = port.within::<nb::PortGroup>(&key.all(), "ports");
+    let port = port.within::<nb::PortGroup>(&key.all(info), "ports");
     let names = info.names_at_subjects();
     let named =
         zone.named_ports(pod).iter().filter(|port| names.contains(&(port.protocol, port.name.as_str())));
     named.fold(port, |port, named| {
-        port.within::<nb::PortGroup>(&key.named(named.protocol, &named.name, named.port), "ports")
+        port.within::<nb::PortGroup>(&key.named(info, named.protocol, &named.name, named.port), "ports")
     })
 }
 
@@ -102,7 +102,7 @@ fn rows(scope: &Scope<'_>, key: &GroupKey, info: &PolicyInfo, subjects: &Subject
     };
     let names = info.names_at_subjects();
     let named = names.iter().flat_map(|(protocol, name)| {
-        subjects.numbers(*protocol, name).map(|number| key.named(*protocol, name, number))
+        subjects.numbers(*protocol, name).map(|number| key.named(info, *protocol, name, number))
     });
-    std::iter::once(key.all()).chain(named).map(group).collect()
+    std::iter::once(key.all(info)).chain(named).map(group).collect()
 }

@@ -5,10 +5,14 @@
 //! one for each class of networks that reach the same. A port's place in all these groups belongs to the pod's own slice: the port is
 //! never there without them. Rows exist only where a policy is about a pod of this node.
 //!
+//! A changed policy changes in one transaction, that of its ACLs. What they name has paths that follow from what it is, not from where it
+//! stands: groups from whom the policy is about, sets from whom they select. So the new ones fill before and the old ones empty after. A
+//! pod that runs is closed after what it is still allowed is there, and opened before that goes.
+//!
 //! ```text
 //!   policy:deny:<network>:<namespace>:<direction>    the drop
 //!   policy:group:<network>:<policy>                  the policy's ports; those with a named port in a group of their own
-//!   policy:rules:<network>:<policy>                  its ACLs
+//!   policy:rules:<network>:<policy>                  its ACLs, and sets of subnets where they are many
 //!   policy:peers:<set>:<class>:<number>:<family>     addresses, each planned and written alone
 //! ```
 
@@ -84,9 +88,8 @@ pub(crate) fn protected(zone: &Zone, scope: &Scope<'_>, pod: &ObjectKey, port: P
         port = port.guarded_by::<nb::Acl>(&guard);
     }
     for direction in Direction::BOTH {
-        if policies.iter().any(|info| info.isolates(direction)) {
-            port = deny::joined(scope.name(), &pod.namespace, direction, port);
-        }
+        let closed = policies.iter().any(|info| info.isolates(direction));
+        port = deny::joined(scope.name(), &pod.namespace, (direction, closed), port);
     }
     port
 }

@@ -2,7 +2,8 @@
 //!
 //! A rule is one ACL for each protocol of its ports, and one for each number that a port's name stands for. Names are true: they stand
 //! for what the containers of the destination call so, and for nothing else. ACLs come after the addresses that they name. A rule that
-//! matches nobody is no ACL at all.
+//! matches nobody is no ACL at all. All ACLs of a direction change in one transaction: which of two wins hangs on their places, and places
+//! move when a rule is put before others.
 
 use causeway_ovn::declare::Phase;
 use causeway_ovn::generated::nb;
@@ -124,6 +125,11 @@ impl Writer<'_> {
         GroupKey::new(self.scope.name(), self.info)
     }
 
+    /// The group of all ports that the policy is about.
+    fn everybody(&self) -> Str {
+        self.groups().all(self.info)
+    }
+
     fn rule(&self, rule: Rule<'_>, rows: &mut Vec<Planned>) {
         if rule.rule.has_numbers() || rule.direction == Direction::Ingress {
             let Some(peers) = self.peers(rule, rows) else { return };
@@ -143,7 +149,7 @@ impl Writer<'_> {
     /// Ports by number, or all of them.
     fn numbered(&self, rule: Rule<'_>, who: &str, peers: &Condition, rows: &mut Vec<Planned>) {
         for (protocol, ports) in matches::ports(rule.rule.ports.as_ref()) {
-            rows.push(self.acl(rule, &format!("{protocol}{who}"), &self.groups().all(), peers, &ports));
+            rows.push(self.acl(rule, &format!("{protocol}{who}"), &self.everybody(), peers, &ports));
         }
     }
 
@@ -151,7 +157,7 @@ impl Writer<'_> {
     fn named_here(&self, rule: Rule<'_>, who: &str, peers: &Condition, rows: &mut Vec<Planned>) {
         for (protocol, name) in rule.rule.named() {
             for number in self.subjects.numbers(protocol, name) {
-                let group = self.groups().named(protocol, name, number);
+                let group = self.groups().named(self.info, protocol, name, number);
                 let part = format!("{} {name} {number}{who}", matches::word(protocol));
                 rows.push(self.acl(rule, &part, &group, peers, &matches::port(protocol, number)));
             }
@@ -197,7 +203,7 @@ impl Writer<'_> {
                     rows.push(self.acl(
                         rule,
                         &part,
-                        &self.groups().all(),
+                        &self.everybody(),
                         &peers,
                         &matches::port(protocol, number),
                     ));
@@ -256,7 +262,7 @@ impl Writer<'_> {
             }
             let subnets = blocks(peers.blocks.iter(), family);
             if subnets.len() > MOST_IN_A_MATCH {
-                let (path, name) = self.block_set(rule, family, subnets, rows);
+                let (path, name) = self.block_set(family, subnets, rows);
                 sets.push(path);
                 texts.push(format!("${name}"));
             } else {
@@ -267,15 +273,14 @@ impl Writer<'_> {
         matches::one_of(rule.direction, &items).map(|text| Condition { text, sets })
     }
 
-    fn block_set(
-        &self,
-        rule: Rule<'_>,
-        family: Family,
-        subnets: Vec<String>,
-        rows: &mut Vec<Planned>,
-    ) -> (Str, String) {
-        let path = self.at(rule, &format!("subnets {family}"));
+    /// A set of subnets, one for all rules that name these. It never has others: with others there is another one.
+    fn block_set(&self, family: Family, subnets: Vec<String>, rows: &mut Vec<Planned>) -> (Str, String) {
+        let mark = causeway_zone::mark(&subnets.join(" "));
+        let path = self.key.path(["subnets", &*mark, &family.to_string()]);
         let name = name_of::<nb::AddressSet>(&path);
+        if rows.iter().any(|row| row.path == path) {
+            return (path, name);
+        }
         let row = nb::AddressSet {
             name: name.as_str().into(),
             addresses: set(subnets),
@@ -287,6 +292,11 @@ impl Writer<'_> {
 
     fn at(&self, rule: Rule<'_>, part: &str) -> Str {
         self.key.path([rule.direction.as_str(), &rule.index.to_string(), part])
+    }
+
+    /// All ACLs of a direction, those that go too.
+    fn atom(&self, direction: Direction) -> Str {
+        self.key.path([direction.as_str(), ""])
     }
 
     fn acl(&self, rule: Rule<'_>, part: &str, group: &Str, peers: &Condition, ports: &str) -> Planned {
@@ -314,6 +324,7 @@ impl Writer<'_> {
         );
         let planned = Planned::new(self.at(rule, part), nb::Acl { external_ids, ..row })
             .within::<nb::PortGroup>(group, "acls")
+            .bound_to(self.atom(rule.direction))
             .in_phase(Phase::Steering);
         peers.sets.iter().fold(planned, |planned, set| planned.guarded_by::<nb::AddressSet>(set))
     }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use causeway_api::policy::{self, ClusterPolicy, ClusterRule, Peer, Pods, PolicyId, PolicyKind, PortMatch};
 use causeway_api::selector::{LabelMatch, Labels};
 use causeway_record::{self as record, Logging, ObjectKey, PolicyPort, Protocol};
 use causeway_types::{Cidr, NamespaceName};
+
+use super::sets::mark;
 
 /// Which policy.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -246,6 +249,11 @@ impl PolicyInfo {
         matches!(self.key, PolicyKey::Network(_)) && self.rules(direction).is_some()
     }
 
+    /// Stands for whom it is about.
+    pub fn subject_mark(&self) -> Arc<str> {
+        mark(&self.subject.to_string())
+    }
+
     /// Names of ports that its rules look for at the pods that it is about.
     pub fn names_at_subjects(&self) -> BTreeSet<(Protocol, &str)> {
         let rules = self.ingress.iter().flatten();
@@ -402,7 +410,9 @@ fn peers_of(namespace: &NamespaceName, peers: &[record::PolicyPeer]) -> Peers {
                 let pods = pods.clone().unwrap_or_default();
                 all.selected.insert(Who::Pods(PodSelector { namespaces, pods, hosts }));
             }
-            record::PolicyPeer::Block { cidr, except } => blocks.extend(cidr.without(except)),
+            record::PolicyPeer::Block { cidr, except } => {
+                blocks.extend(cidr.without(except, record::MOST_SUBNETS).into_iter().flatten());
+            }
         }
     }
     all.blocks = Cidr::merged(blocks);

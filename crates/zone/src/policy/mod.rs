@@ -22,7 +22,7 @@ use causeway_types::{NamespaceName, NetworkName, NodeName};
 
 pub use info::{Action, Direction, Peers, PodSelector, PolicyInfo, PolicyKey, RuleInfo, SetSpec, Who};
 pub use reach::Class;
-pub use sets::{Number, SetMark};
+pub use sets::{Number, SetMark, mark};
 pub use told::{PeerSetHere, PolicyCounts};
 pub use verdict::Meeting;
 

@@ -22,7 +22,8 @@ pub type SetMark = Arc<str>;
 /// The number that a port of a set's name has; none in sets without such a name.
 pub type Number = Option<(Protocol, u16)>;
 
-pub(super) fn mark(text: &str) -> Arc<str> {
+/// Stands for a text, by a hash that nobody finds twice.
+pub fn mark(text: &str) -> Arc<str> {
     let hash = Sha256::digest(text);
     hash[..12].iter().fold(String::with_capacity(24), |text, byte| format!("{text}{byte:02x}")).into()
 }

@@ -11,7 +11,7 @@ use causeway_types::{Family, NadKey, NamespaceName, NetworkName, NodeName};
 use super::info::{Direction, PolicyInfo, PolicyKey, SetSpec};
 use super::people::{Person, Place};
 use super::reach::Class;
-use super::sets::{self, Number, SetMark};
+use super::sets::{self, Counted, Number, SetMark};
 use super::{Policies, Reach, Subjects};
 use crate::pod::{self, PodPort};
 use crate::{Change, Changes, Membership, Problem, Reason, Subject, Zone};
@@ -234,9 +234,14 @@ impl Zone {
     /// How many policies there are, and what is here of them.
     pub fn policy_counts(&self) -> PolicyCounts {
         let policies = &self.policies;
+        let here: BTreeSet<&PolicyKey> = policies.here.values().flat_map(Counted::keys).collect();
+        let rules = |info: &PolicyInfo| -> usize {
+            Direction::BOTH.into_iter().filter_map(|direction| info.rules(direction)).map(<[_]>::len).sum()
+        };
         PolicyCounts {
             known: policies.entries.len(),
-            here: policies.entries.values().filter(|entry| !entry.here.is_empty()).count(),
+            here: here.len(),
+            rules: here.into_iter().filter_map(|key| self.policy(key)).map(rules).sum(),
             sets: policies.sets.len(),
         }
     }
@@ -328,6 +333,8 @@ pub struct PolicyCounts {
     pub known: usize,
     /// Those that are about pods of this node.
     pub here: usize,
+    /// Rules of these.
+    pub rules: usize,
     /// Sets of addresses that their rules name.
     pub sets: usize,
 }
