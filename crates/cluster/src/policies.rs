@@ -5,6 +5,7 @@
 //! means.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use causeway_api::conditions::{ACCEPTED, Finding, READY, merge};
 use causeway_api::crd::policy::PolicyStatus;
@@ -33,8 +34,8 @@ const SYSTEM: [&str; 2] = ["kube-", "openshift-"];
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     all: BTreeMap<PolicyId, State>,
-    /// Those that are asked at the same time.
-    by_order: BTreeMap<Order, BTreeSet<PolicyId>>,
+    /// Those that are asked at the same time, by age: each names the last one before it, so one that comes or goes concerns one.
+    by_order: BTreeMap<Order, BTreeSet<Age>>,
     /// Those whose status waits for its second to pass.
     late: BTreeSet<PolicyId>,
     /// What tenants were told of their own: of those alone that cannot be carried out as they are written.
@@ -56,30 +57,50 @@ impl State {
         self.sent.as_ref().map_or(&self.object.status, |(sent, _)| sent)
     }
 
-    /// Whom this one came before. What came in one second is told apart by name.
-    fn age(&self) -> (i64, &PolicyId) {
-        (self.object.created, &self.object.id)
+    fn age(&self) -> Age {
+        (self.object.created, self.object.id.clone())
+    }
+
+    /// When it is asked, and which of those that are it is.
+    fn place(&self) -> Option<(Order, Age)> {
+        Some((order_of(self)?, self.age()))
     }
 }
 
+/// When a policy came. What came in one second is told apart by name.
+type Age = (i64, PolicyId);
+
 impl Policies {
-    /// Forgets when a policy is asked; the answer is who may be alone now.
-    fn take_order(&mut self, id: &PolicyId) -> BTreeSet<PolicyId> {
-        let Some(order) = self.all.get(id).and_then(order_of) else { return BTreeSet::new() };
-        let Some(same) = self.by_order.get_mut(&order) else { return BTreeSet::new() };
-        same.remove(id);
-        let others = same.clone();
-        if others.is_empty() {
-            self.by_order.remove(&order);
+    /// A policy has another place from now on, or none; the answer is those who have another one before them by that.
+    fn place(&mut self, old: Option<(Order, Age)>, new: Option<(Order, Age)>) -> Vec<PolicyId> {
+        if old == new {
+            return Vec::new();
         }
-        others
+        let left = old.iter().filter_map(|place| self.after(place)).collect::<Vec<_>>();
+        if let Some((order, age)) = &old
+            && let Some(same) = self.by_order.get_mut(order)
+        {
+            same.remove(age);
+            if same.is_empty() {
+                self.by_order.remove(order);
+            }
+        }
+        if let Some((order, age)) = &new {
+            self.by_order.entry(*order).or_default().insert(age.clone());
+        }
+        left.into_iter().chain(new.iter().filter_map(|place| self.after(place))).collect()
     }
 
-    /// The older ones that are asked at the same time.
-    fn before(&self, state: &State) -> Vec<&PolicyId> {
-        let same = order_of(state).and_then(|order| self.by_order.get(&order));
-        let older = |id: &&PolicyId| self.all.get(*id).is_some_and(|other| other.age() < state.age());
-        same.into_iter().flatten().filter(older).collect()
+    /// The next one after a place.
+    fn after(&self, (order, age): &(Order, Age)) -> Option<PolicyId> {
+        let later = (Bound::Excluded(age), Bound::Unbounded);
+        self.by_order.get(order)?.range::<Age, _>(later).next().map(|(_, id)| id.clone())
+    }
+
+    /// The youngest of the older ones that are asked at the same time.
+    fn before(&self, state: &State) -> Option<&PolicyId> {
+        let (order, age) = state.place()?;
+        self.by_order.get(&order)?.range(..age).next_back().map(|(_, id)| id)
     }
 
     /// Everything of a kind.
@@ -148,23 +169,20 @@ impl Manager {
     fn policy_applied(&mut self, object: ClusterPolicy) {
         let id = object.id.clone();
         self.writes.seen(&target(&id));
-        self.dirty.policies(self.policies.take_order(&id));
-        let before = self.policies.all.remove(&id).filter(|before| before.object.uid == object.uid);
+        let before = self.policies.all.remove(&id);
+        let place = before.as_ref().and_then(State::place);
+        let before = before.filter(|before| before.object.uid == object.uid);
         let (sent, said_at) = before.map_or((None, None), |before| (before.sent, before.said_at));
         let sent = sent.filter(|(sent, done)| !*done && *sent != object.status);
         let state = State { object, sent, said_at };
-        if let Some(order) = order_of(&state) {
-            let same = self.policies.by_order.entry(order).or_default();
-            self.dirty.policies(same.iter().cloned());
-            same.insert(id.clone());
-        }
+        self.dirty.policies(self.policies.place(place, state.place()));
         self.policies.all.insert(id.clone(), state);
         self.dirty.policies([id]);
     }
 
     fn policy_deleted(&mut self, id: &PolicyId) {
-        self.dirty.policies(self.policies.take_order(id));
-        self.policies.all.remove(id);
+        let place = self.policies.all.remove(id).and_then(|state| state.place());
+        self.dirty.policies(self.policies.place(place, None));
         self.policies.late.remove(id);
         self.writes.withdraw(&target(id), Part::Status);
     }
@@ -240,13 +258,11 @@ impl Manager {
         }
         let mut words = vec!["The policy is carried out as it is written".to_owned()];
         words.extend(self.system_words(meant));
-        let older = self.policies.before(state);
-        if older.is_empty() {
+        let Some(older) = self.policies.before(state) else {
             return finding(ACCEPTED, true, "Accepted", words.join(". "));
-        }
+        };
         let message = format!(
-            "It has the tier and priority of {}: which of them is asked first is not defined, give it a priority of its own",
-            listed(older, ", ")
+            "It has the tier and priority of {older}: which of them is asked first is not defined, give it a priority of its own"
         );
         words.insert(1, message);
         finding(ACCEPTED, true, "EqualPriority", words.join(". "))

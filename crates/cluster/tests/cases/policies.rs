@@ -108,7 +108,7 @@ fn equal_priorities_are_named_to_the_younger_one() {
     assert_eq!(
         world.condition(ANP, "young", "Accepted"),
         "True/EqualPriority The policy is carried out as it is written. It has the tier and priority of \
-         [ClusterNetworkPolicy old]: which of them is asked first is not defined, give it a priority of its own"
+         ClusterNetworkPolicy old: which of them is asked first is not defined, give it a priority of its own"
     );
     assert_eq!([accepted(&world, "old"), accepted(&world, "elsewhere")], [FINE, FINE]);
     world.tick(3_000);
@@ -120,6 +120,24 @@ fn equal_priorities_are_named_to_the_younger_one() {
     world.tick(7_000);
     world.delete(CNP, "old");
     assert_eq!(world.condition(ANP, "young", "Accepted"), FINE);
+}
+
+/// Each of several hears of the one before it, so one that comes or goes concerns its neighbour alone.
+#[test]
+fn each_of_several_equals_names_the_one_before_it() {
+    let mut world = world();
+    ["a", "b", "c"].iter().for_each(|name| policy(&mut world, name, spec("Admin", 7, "red")));
+    let names = |world: &World, name: &str, other: &str| {
+        accepted(world, name).contains(&format!("the tier and priority of ClusterNetworkPolicy {other}:"))
+    };
+    assert_eq!(accepted(&world, "a"), FINE);
+    assert!(names(&world, "b", "a") && names(&world, "c", "b"));
+    world.tick(3_000);
+    world.delete(CNP, "b");
+    assert!(names(&world, "c", "a"), "{}", accepted(&world, "c"));
+    world.tick(5_000);
+    world.delete(CNP, "a");
+    assert_eq!(accepted(&world, "c"), FINE);
 }
 
 /// POL-093: what cannot be rendered says why, in the condition and in an event.
@@ -235,5 +253,5 @@ fn tenants_are_told_of_too_many_subnets() {
     let key = NetworkPolicy::key(&object).unwrap();
     let said = world.step(Input::NetworkPolicy(Event::Applied(NetworkPolicy::trim(object, key))));
     let [Output::Event(note)] = said.as_slice() else { panic!("no event, but {said:?}") };
-    assert!(note.message.contains("a rule has more than 4096 subnets"), "{}", note.message);
+    assert!(note.message.contains("it has more than 4096 subnets"), "{}", note.message);
 }
