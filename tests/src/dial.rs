@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How long he waits for an answer, and after one.
 const WAIT: Duration = Duration::from_millis(100);
+/// How long somebody waits who counts what is lost: not as long as a lost packet takes to be sent again, which is a second.
+const PATIENCE: Duration = Duration::from_millis(900);
 
 /// The dialler, until he is told to end.
 pub struct Dialler {
@@ -30,6 +32,15 @@ struct Counts {
 impl Dialler {
     /// Begins to dial from a namespace.
     pub fn begin(namespace: &Path, to: SocketAddr) -> Self {
+        Self::waiting(namespace, to, WAIT)
+    }
+
+    /// The same for one who is late with nothing but what was dropped.
+    pub fn patient(namespace: &Path, to: SocketAddr) -> Self {
+        Self::waiting(namespace, to, PATIENCE)
+    }
+
+    fn waiting(namespace: &Path, to: SocketAddr, wait: Duration) -> Self {
         let counts = Arc::new(Counts::default());
         let (namespace, own) = (namespace.to_owned(), counts.clone());
         let thread = thread::spawn(move || {
@@ -37,7 +48,7 @@ impl Dialler {
                 while !own.ends.load(Ordering::Relaxed) {
                     own.tried.fetch_add(1, Ordering::Relaxed);
                     let asked = Instant::now();
-                    if TcpStream::connect_timeout(&to, WAIT).is_ok() {
+                    if TcpStream::connect_timeout(&to, wait).is_ok() {
                         own.answered.fetch_add(1, Ordering::Relaxed);
                         *own.last.lock().unwrap() = Some(asked);
                         thread::sleep(WAIT);

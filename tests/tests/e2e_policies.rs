@@ -7,17 +7,18 @@
 mod attackers;
 #[path = "e2e_policies/chance.rs"]
 mod chance;
+#[path = "e2e_policies/moments.rs"]
+mod moments;
 #[path = "e2e_policies/services.rs"]
 mod services;
 
-use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
-use causeway_tests::dial::Dialler;
+use causeway_sandbox::harness::{Probe, Sandbox};
 use causeway_tests::{
-    inventory, joined, kill_and_wait, lost_during, namespace, network, nothing_wrong, road, shared,
-    start_labelled, transactions,
+    inventory, joined, kill_and_wait, lost_during, network, nothing_wrong, road, shared, start_labelled,
+    transactions,
 };
 use serde_json::{Value, json};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const ISLANDS: &str = include_str!("manifests/connect.yaml");
@@ -129,6 +130,10 @@ fn policies_reach_across_roads() {
     wait(sandbox, "green lost its road to blue", &[SIDE], open);
     sandbox.kubectl(&["label", "namespace", "green", "main=yes"]).unwrap();
     wait(sandbox, "and has it again", &[MAIN, SIDE], open);
+    sandbox.apply(&road("main", "nobody", 168, "PodNetwork")).unwrap();
+    wait(sandbox, "the road selects others", &[SIDE], open);
+    sandbox.apply(&road("main", "main", 168, "PodNetwork")).unwrap();
+    wait(sandbox, "and these again", &[MAIN, SIDE], open);
     sandbox.apply(&road("main", "main", 168, "ClusterIPServiceNetwork")).unwrap();
     wait(sandbox, "services alone", &[SIDE], open);
     sandbox.kubectl(&["delete", "cnc", "--all", "--timeout=60s"]).unwrap();
@@ -140,112 +145,14 @@ fn policies_reach_across_roads() {
     assert_same(&before, sandbox);
 }
 
-/// A pod's first address on its primary network.
+/// A pod's addresses on its primary network.
+fn addresses(sandbox: &Sandbox, pod: &str) -> Vec<IpAddr> {
+    sandbox.pod(pod).addresses().unwrap().iter().map(|address| address.parse().unwrap()).collect()
+}
+
+/// The first of them.
 fn address(sandbox: &Sandbox, pod: &str) -> IpAddr {
-    sandbox.pod(pod).addresses().unwrap().remove(0).parse().unwrap()
-}
-
-/// POL-064, both ways, by IPv4: whoever starts under a closed direction never gets out of it and is never reached, from the first
-/// moment on.
-#[test]
-fn nobody_runs_unprotected() {
-    let sandbox = prepared();
-    sandbox.kubectl(&["create", "namespace", "shut"]).unwrap();
-    sandbox
-        .apply(&policy("shut/deny", json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]})))
-        .unwrap();
-    let target = sandbox.pod("plain/a").addresses().unwrap().remove(0);
-    // It asks as fast as it can from its first moment on, and says how often somebody answered.
-    let script = format!(
-        "/agnhost netexec --http-port=8080 >/dev/null 2>&1 & n=0; ok=0; while [ $n -lt 200 ]; do n=$((n+1)); \
-         if timeout 0.2 bash -c 'exec 3<>/dev/tcp/{target}/8080' 2>/dev/null; then ok=$((ok+1)); fi; done; \
-         echo answered $ok of $n; wait"
-    );
-    let pods: Vec<String> = (0..4)
-        .map(|n| {
-            json!({
-                "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shut", "name": format!("p{n}")},
-                "spec": {"nodeName": NODES[n % 3], "containers": [{
-                    "name": "c", "image": IMAGE, "command": ["bash", "-c", script]}]},
-            })
-            .to_string()
-        })
-        .collect();
-    sandbox.wait_for("pods to be accepted", || sandbox.apply(&pods.join("\n---\n")).map(Some)).unwrap();
-    // Whoever hears of an address dials it before its pod runs; a server is there from the pod's first moment on.
-    let from = namespace(sandbox, "plain/b");
-    let diallers: Vec<Dialler> = (0..4)
-        .map(|n| {
-            let (pod, what) = (format!("shut/p{n}"), format!("an address for p{n}"));
-            let known = || Ok(sandbox.pod(&pod).addresses().ok().and_then(|all| all.first()?.parse().ok()));
-            let address: IpAddr = sandbox.wait_for(&what, known).unwrap();
-            Dialler::begin(&from, SocketAddr::new(address, 8080))
-        })
-        .collect();
-    for n in 0..4 {
-        let name = format!("p{n}");
-        let said = || {
-            let log = sandbox.kubectl(&["logs", "--namespace=shut", &name])?;
-            Ok(log.lines().find(|line| line.starts_with("answered")).map(str::to_owned))
-        };
-        let said = sandbox.wait_for(&format!("{name} to have asked"), said).unwrap();
-        assert_eq!(said, "answered 0 of 200", "{name}");
-    }
-    for dialler in &diallers {
-        assert_eq!(dialler.answered(), 0, "somebody reached a closed pod");
-    }
-    // The test can fail: without the policy somebody answers.
-    sandbox.kubectl(&["delete", "networkpolicy", "--namespace=shut", "deny"]).unwrap();
-    sandbox
-        .wait_for("everybody to be reached", || {
-            Ok(diallers.iter().all(|dialler| dialler.answered() > 0).then_some(()))
-        })
-        .unwrap();
-    diallers.into_iter().for_each(|dialler| println!("answered and tried: {:?}", dialler.end()));
-    let open = format!("timeout 2 bash -c 'exec 3<>/dev/tcp/{target}/8080'");
-    sandbox
-        .wait_for("p0 to be let out", || sandbox.pod("shut/p0").exec(&["bash", "-c", &open]).map(Some))
-        .unwrap();
-    sandbox.kubectl(&["delete", "namespace", "shut", "--timeout=60s"]).unwrap();
-}
-
-/// A policy that is edited many times never loses what all its versions allow, and never opens what none does.
-#[test]
-fn edits_lose_nothing() {
-    let sandbox = prepared();
-    let rule = |also: &str| {
-        json!({"podSelector": {"matchLabels": {"pod": "b"}}, "ingress": [
-            {"from": [{"podSelector": {"matchLabels": {"pod": also}}}]},
-            {"from": [{"podSelector": {"matchLabels": {"pod": "a"}}}]},
-        ]})
-    };
-    for namespace in ["blue", "yellow", "plain"] {
-        sandbox.apply(&policy(&format!("{namespace}/edited"), rule("x"))).unwrap();
-    }
-    let open = |from: &str, to: &str| name_of(to) != "b" || name_of(from) == "a" || network(from) == "red";
-    wait(sandbox, "a comes to b", &[], open);
-    for (from, to) in [("blue/a", "blue/b"), ("yellow/a", "yellow/b"), ("plain/a", "plain/b")] {
-        let owner = network(from);
-        // Whom no version lets in, where there is somebody.
-        let stranger = (owner == "plain").then(|| {
-            let target = SocketAddr::new(address(sandbox, to), 8080);
-            Dialler::begin(&namespace(sandbox, "plain/c"), target)
-        });
-        let lost = lost_during(sandbox, from, to, || {
-            for edit in 0..if stranger.is_some() { 50 } else { 10 } {
-                let also = format!("other-{edit}");
-                sandbox.apply(&policy(&format!("{owner}/edited"), rule(&also))).unwrap();
-            }
-        });
-        assert_eq!(lost, 0, "{from} to {to}");
-        if let Some(stranger) = stranger {
-            let (answered, tried) = stranger.end();
-            println!("a stranger was answered {answered} of {tried} times");
-            assert_eq!((answered, tried > 5), (0, true));
-        }
-    }
-    delete_policies(sandbox);
-    wait(sandbox, "islands again", &[], |_, _| true);
+    addresses(sandbox, pod).remove(0)
 }
 
 /// POL-031, POL-049, POL-144: what the flags and the annotation of logging change, seen on the wire and in the log.
