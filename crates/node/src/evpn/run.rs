@@ -31,6 +31,8 @@ pub async fn run(flags: EvpnFlags) -> anyhow::Result<()> {
     registry.register_collector(Box::new(health.clone()));
     let mut tasks = Tasks::new(&health, &mut registry);
     let metrics = Metrics::registered(&mut registry);
+    // Without a bound: an order says what differs from the last one, so none may be lost, and whoever carries them out takes all that
+    // wait before each look at the node. What waits is no more than what has changed during one look.
     let (orders, received) = mpsc::unbounded_channel();
     let (said, state) = watch::channel(Err("nothing is planned yet".to_owned()));
     let work = Work::new(Outputs::new(&flags), &flags.frr(), metrics.clone(), said);
