@@ -24,6 +24,9 @@ pub(super) struct IsolationFlags {
     /// Let ICMP through to and from pods that NetworkPolicies isolate
     #[arg(long, env = "CAUSEWAY_ALLOW_ICMP_NETWORK_POLICY")]
     pub(super) allow_icmp_network_policy: bool,
+    /// Lines a second that each rule with a log may write
+    #[arg(long, env = "CAUSEWAY_ACL_LOGGING_RATE_LIMIT", value_name = "LINES", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) acl_logging_rate_limit: u32,
 }
 
 fn read_path(text: &str) -> Result<String, String> {
