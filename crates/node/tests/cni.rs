@@ -525,14 +525,15 @@ fn a_start_removes_what_is_left_over_and_nothing_else() {
         node.ready().await;
         let named = |name, last| pod(name, Some(plain(last)));
         let (ended, running, unknown) = (named("ended", 5), named("running", 6), named("unknown", 7));
-        let sandboxes = ["1bcdef0123456789", "2bcdef0123456789", "3bcdef0123456789"].map(Sandbox::new);
+        // What ended comes last: when that is gone, whatever else should stay and does not is gone, too.
+        let sandboxes = ["9bcdef0123456789", "2bcdef0123456789", "3bcdef0123456789"].map(Sandbox::new);
         for (pod, sandbox) in [&ended, &running, &unknown].into_iter().zip(&sandboxes) {
             node.pods.apply_pod(pod);
             node.call("ADD", sandbox, pod).await.unwrap();
         }
         node.stop_server();
         // One pod ended with its namespace; one is known and lost its link; one is not known and has its link.
-        for link in ["1bcdef012345678", "2bcdef012345678"] {
+        for link in ["9bcdef012345678", "2bcdef012345678"] {
             switch::run("ip", &["link", "del", link]);
         }
         let pods = switch::Told::start();
@@ -550,13 +551,13 @@ fn a_start_removes_what_is_left_over_and_nothing_else() {
             metrics,
         );
         let _server = server.unwrap();
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        let early = node.call("STATUS", &sandboxes[1], &running).await.unwrap_err();
+        assert!(early.msg.contains("not known yet"), "{early}");
         assert_eq!(node.switch.ports().len(), 3, "nothing goes before all pods are known");
         pods.published.set_listed();
         while node.switch.ports().len() == 3 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(node.switch.ports(), ["2bcdef012345678", "3bcdef012345678"]);
     });
 }
