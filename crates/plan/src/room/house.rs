@@ -107,7 +107,9 @@ impl<W: World> Planner for House<'_, W> {
 
     fn plan(&self, slice: &str) -> Plan {
         let Some((kind, length)) = self.kind_of(slice) else { return self.wide(slice) };
-        if let Some(plan) = kind.part_at(self.world, slice) {
+        if length < slice.len()
+            && let Some(plan) = kind.part_at(self.world, slice)
+        {
             return plan;
         }
         let covers = |row: &Planned| {

@@ -88,16 +88,24 @@ pub trait SliceKey: Sized {
 
     /// Reads a path or prefix that lies in one slice, with the length of the slice in it.
     fn of(path: &str) -> Option<(Self, usize)> {
-        let parts: Vec<&str> = path.split(':').collect();
-        let fits =
-            if Self::WHOLE { parts.len() == Self::SHAPE.len() } else { parts.len() > Self::SHAPE.len() };
-        if !fits {
+        let length = slice_len(Self::SHAPE, Self::WHOLE, path)?;
+        let parts = path.split(':').take(Self::SHAPE.len());
+        Some((Self::read(&values(Self::SHAPE, parts)?)?, length))
+    }
+}
+
+/// How long the slice of a shape is that a path or prefix lies in, by its words alone. Every kind is asked about every path, so this
+/// copies nothing.
+fn slice_len(shape: &[Step], whole: bool, path: &str) -> Option<usize> {
+    let (mut parts, mut length) = (path.split(':'), 0);
+    for step in shape {
+        let part = parts.next()?;
+        if matches!(step, Step::Word(word) if *word != part) {
             return None;
         }
-        let values = values(Self::SHAPE, &parts)?;
-        let length: usize = parts.iter().take(Self::SHAPE.len()).map(|part| part.len() + 1).sum();
-        Some((Self::read(&values)?, length.min(path.len())))
+        length += part.len() + 1;
     }
+    (parts.next().is_none() == whole).then(|| length.min(path.len()))
 }
 
 /// A slice key with its last fields open.
@@ -154,7 +162,7 @@ pub(super) fn partial<K: SliceKey>(prefix: &str) -> Option<K::Under> {
     if parts.len() > K::SHAPE.len() || (parts.len() == K::SHAPE.len() && K::WHOLE) {
         return None;
     }
-    K::Under::read(&values(&K::SHAPE[..parts.len()], &parts)?)
+    K::Under::read(&values(&K::SHAPE[..parts.len()], parts.into_iter())?)
 }
 
 /// The steps before the value that comes after so many others.
@@ -177,11 +185,11 @@ fn print(shape: &[Step], texts: &[Cow<'_, str>]) -> String {
 }
 
 /// The values of a path that has the words of a shape.
-fn values(shape: &[Step], parts: &[&str]) -> Option<Vec<String>> {
+fn values<'a>(shape: &[Step], parts: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
     let mut values = Vec::new();
     for (step, part) in shape.iter().zip(parts) {
         match step {
-            Step::Word(word) if word == part => {}
+            Step::Word(word) if *word == part => {}
             Step::Word(_) => return None,
             Step::Value => values.push(path::split(part).concat()),
         }
