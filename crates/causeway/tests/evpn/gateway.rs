@@ -141,7 +141,11 @@ impl Drop for Gateway {
             {
                 println!("-- {command}\n{}", within(self.name, command));
             }
-            println!("{}", self.frr.vtysh(&["-c", "show bgp summary"]));
+            println!("{}", self.frr.vtysh(&["-c", "show daemons", "-c", "show bgp summary"]));
+            for daemon in ["mgmtd", "zebra", "bgpd"] {
+                let log = self.frr.folder().join(format!("{daemon}.log"));
+                println!("-- {daemon}\n{}", std::fs::read_to_string(log).unwrap_or_default());
+            }
         }
         if let Some(mut agent) = self.agent.take() {
             let _gone = agent.kill();

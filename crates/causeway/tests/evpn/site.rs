@@ -20,6 +20,7 @@ use std::process::Command;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
+use super::asking::echo;
 use super::central::Central;
 use super::guest::{sh, wait, within};
 use super::kernel::own_kernel;
@@ -156,6 +157,7 @@ impl Site {
         let words = ["add-port", "br-int", &device, "--", "set", "Interface", &device, &id, &uid];
         self.chassis.switch.vsctl(&words);
         answer(name, 9999);
+        echo(name);
     }
 
     /// The logical port of the island's pod.
