@@ -20,7 +20,8 @@ impl Ears {
     /// At each of its addresses.
     fn of(sandbox: &Sandbox, pod: &str) -> Self {
         let listen = |address: IpAddr| {
-            let socket = in_namespace(&namespace(sandbox, pod), || UdpSocket::bind((address, PORT))).unwrap();
+            let bound = in_namespace(&namespace(sandbox, pod), || Ok(UdpSocket::bind((address, PORT))));
+            let socket = bound.unwrap().unwrap();
             socket.set_nonblocking(true).unwrap();
             socket
         };
