@@ -189,19 +189,16 @@ fn flows(zone: &Zone, bridge: &Bridge, one: &Exposed<'_>) -> Vec<Item> {
     flows
 }
 
-/// To a gateway router, in a connection that keeps the client's MAC, where the answer goes, and the router's, where errors about the
-/// answer go.
+/// To a gateway router.
 pub(super) fn to_router(bridge: &Bridge, router: Mac) -> String {
-    to_router_as(bridge, router, "")
+    let (keeping, forget, ovn) = (keeping(router), bridge.forget_port(), bridge.to_ovn());
+    format!("ct(commit,zone={SERVICE_ZONE},{keeping}),set_field:{router}->eth_dst,{forget},{ovn}")
 }
 
-fn to_router_as(bridge: &Bridge, router: Mac, translated: &str) -> String {
+/// A connection keeps the client's MAC, where the answer goes, and the router's, where errors about the answer go.
+fn keeping(router: Mac) -> String {
     let number = router.bytes().iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    let keep = format!(
-        "exec(move:NXM_OF_ETH_SRC[]->NXM_NX_CT_LABEL[0..47],load:{number:#x}->NXM_NX_CT_LABEL[48..95])"
-    );
-    let (forget, ovn) = (bridge.forget_port(), bridge.to_ovn());
-    format!("ct(commit,zone={SERVICE_ZONE}{translated},{keep}),set_field:{router}->eth_dst,{forget},{ovn}")
+    format!("exec(move:NXM_OF_ETH_SRC[]->NXM_NX_CT_LABEL[0..47],load:{number:#x}->NXM_NX_CT_LABEL[48..95])")
 }
 
 /// What happens to a client outside who may come.
@@ -210,8 +207,9 @@ fn inward(bridge: &Bridge, side: &Side, one: &Exposed<'_>, door: &Door) -> Optio
         return Some(to_router(bridge, one.router));
     }
     let (address, port) = known_as(side, one, door)?;
-    let translated = format!(",nat(dst={})", side.socket(address, port));
-    Some(to_router_as(bridge, one.router, &translated))
+    let (socket, keeping) = (side.socket(address, port), keeping(one.router));
+    // What was translated has to be looked at anew, or it would go on as what it was.
+    Some(format!("ct(commit,zone={SERVICE_ZONE},nat(dst={socket}),{keeping},table={TO_SERVICE})"))
 }
 
 /// By what the default network's router knows a service whose owner says himself that it has an address: by its own address, or by its
