@@ -39,20 +39,27 @@ struct Group {
 }
 
 impl Siblings {
-    /// Counts that all of these are side by side in one more namespace, or in one less.
-    fn count(&mut self, networks: &BTreeSet<NetworkName>, add: bool) {
-        for one in networks {
-            for other in networks.iter().filter(|other| *other != one) {
-                let beside = self.beside.entry(one.clone()).or_default();
-                let count = beside.entry(other.clone()).or_default();
-                *count = if add { *count + 1 } else { count.saturating_sub(1) };
-                if *count == 0 {
-                    beside.remove(other);
+    /// Counts that some of a namespace's networks are side by side with all of them, or no longer. The others are what they were.
+    fn count(&mut self, some: &BTreeSet<NetworkName>, all: &BTreeSet<NetworkName>, add: bool) {
+        for one in some {
+            for other in all.iter().filter(|other| *other != one) {
+                self.count_one(one, other, add);
+                if !some.contains(other) {
+                    self.count_one(other, one, add);
                 }
             }
-            if self.beside.get(one).is_some_and(BTreeMap::is_empty) {
-                self.beside.remove(one);
-            }
+        }
+    }
+
+    fn count_one(&mut self, one: &NetworkName, other: &NetworkName, add: bool) {
+        let beside = self.beside.entry(one.clone()).or_default();
+        let count = beside.entry(other.clone()).or_default();
+        *count = if add { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            beside.remove(other);
+        }
+        if beside.is_empty() {
+            self.beside.remove(one);
         }
     }
 
@@ -62,7 +69,9 @@ impl Siblings {
         let mut next = vec![network];
         while let Some(one) = next.pop() {
             for other in self.beside.get(one).into_iter().flat_map(BTreeMap::keys) {
-                if found.insert(other.clone()) {
+                // Most are known already, and names are long.
+                if !found.contains(other) {
+                    found.insert(other.clone());
                     next.push(other);
                 }
             }
@@ -77,9 +86,14 @@ impl Siblings {
         let with_them =
             self.joined.iter().filter(|(_, joined)| names.contains(&joined.name)).map(|(one, _)| one.clone());
         let mut all: BTreeSet<NetworkName> = with_them.collect();
+        let mut around = BTreeSet::new();
         for network in networks.into_iter().filter(|one| self.beside.contains_key(one)) {
-            all.extend(self.around(&network));
+            // Who is around one of them is around each.
+            if !around.contains(&network) {
+                around.append(&mut self.around(&network));
+            }
         }
+        all.append(&mut around);
         all
     }
 }
@@ -98,10 +112,8 @@ impl Zone {
         changes: &mut Changes,
     ) {
         let after = self.primary_set(namespace);
-        if before != after {
-            self.siblings.count(&before, false);
-            self.siblings.count(&after, true);
-        }
+        self.siblings.count(&before.difference(&after).cloned().collect(), &before, false);
+        self.siblings.count(&after.difference(&before).cloned().collect(), &after, true);
         let changed = changes.iter().filter_map(|change| match change {
             Change::Network(network) => Some(network.clone()),
             _ => None,
