@@ -305,10 +305,15 @@ struct Back {
     atoms: BTreeSet<Str>,
 }
 
-/// What must be there before a row or member: its guards, the rows whose sets it joins, the rows it refers to.
+/// What must be there before a row or member: its guards, the rows whose sets it joins, the rows it refers to. A row that is there and
+/// stays what and where it is only joins sets that do not hold it: it waits for no guard, which may be about to come for these very
+/// members.
 fn needs<'a>(item: &'a Item, resolved: &Resolved) -> impl Iterator<Item = RowKey> + 'a {
     let (guards, joins, references): (&[RowKey], &[Edge], Vec<RowKey>) = match item {
         Item::Create(c) => (&c.planned.guards, &c.planned.edges, resolved.references(&c.planned)),
+        Item::Modify(m) if m.columns.is_empty() && !m.join.iter().any(|edge| resolved.is_strong(edge)) => {
+            (&[], &m.join, Vec::new())
+        }
         Item::Modify(m) => (&m.planned.guards, &m.join, resolved.references(&m.planned)),
         Item::Member(m) if m.new.is_some() => (&m.guards, std::slice::from_ref(&m.edge), Vec::new()),
         Item::Member(_) | Item::Delete(_) | Item::Shrink(_) => (&[], &[], Vec::new()),
