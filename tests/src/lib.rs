@@ -12,6 +12,7 @@ mod roads;
 pub mod stream;
 pub mod talk;
 mod traffic;
+mod turns;
 
 pub use flood::{Flood, Running, flood};
 pub use inventory::{inventory, transactions, way_out, zone};
@@ -39,5 +40,9 @@ pub fn shared() -> &'static Sandbox {
         Ok(name) => Sandbox::existing(&name),
         Err(_) => Sandbox::new(3),
     };
-    SHARED.get_or_init(|| sandbox().unwrap_or_else(|e| panic!("{e}")))
+    SHARED.get_or_init(|| {
+        let sandbox = sandbox().unwrap_or_else(|e| panic!("{e}"));
+        turns::watch(sandbox.folder().path("logs"));
+        sandbox
+    })
 }

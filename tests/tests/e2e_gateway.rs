@@ -15,6 +15,8 @@ mod services;
 mod sources;
 #[path = "e2e_gateway/stale.rs"]
 mod stale;
+#[path = "e2e_gateway/walls.rs"]
+mod walls;
 
 use causeway_sandbox::harness::Sandbox;
 use causeway_tests::ask::{Ask, asked_from_outside, asked_from_pods, node_addresses, source, url};

@@ -2,10 +2,11 @@
 
 use super::islands;
 use super::services::{AT_ONCE, wait_answers};
+use super::walls::asks_from;
 use causeway_sandbox::harness::{IMAGE, Sandbox};
 use causeway_tests::ask::{Ask, Said, asked_from, asked_from_pods, node_addresses, source, url};
 use causeway_tests::nothing_wrong;
-use causeway_tests::outside::OUTSIDE;
+use causeway_tests::outside::{FAR, OUTSIDE};
 use serde_json::json;
 
 /// Namespaces with a pod `door` on n1, each with its port for TCP; UDP has the next one.
@@ -68,6 +69,24 @@ fn c1_host_ports_from_outside() {
     sandbox.wait_for("host ports from outside", as_wanted).unwrap();
     let said = asked_from(sandbox, "outside", &asks(&node_addresses("n1"), &LOCAL));
     assert!(said.is_empty(), "open on localhost alone, and reached from outside: {said:?}");
+}
+
+/// Who asks from a port that is a pod's host port hears the answer.
+#[test]
+fn c1_host_ports_take_nobodys_answers() {
+    let sandbox = islands();
+    open(sandbox);
+    let [blue, green, plain] = DOORS.map(|(_, port)| port);
+    for (port, who, server) in [
+        (blue, "blue/a", OUTSIDE[0]),
+        (blue, "red/a", OUTSIDE[1]),
+        (green, "plain/a", FAR[0]),
+        (green, "green/a", FAR[1]),
+        (plain, "n1", OUTSIDE[0]),
+        (plain, "plain/a", OUTSIDE[1]),
+    ] {
+        asks_from(sandbox, who, port, server);
+    }
 }
 
 /// Processes of the node itself say its addresses or `localhost`; those of another node its addresses.

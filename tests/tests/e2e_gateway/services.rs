@@ -1,15 +1,15 @@
 //! Services from outside, from nodes and from pods of every network.
 
 use super::islands;
-use causeway_sandbox::harness::Sandbox;
+use causeway_sandbox::harness::{IMAGE, Sandbox};
 use causeway_tests::ask::{Ask, Said, asked_from, asked_from_pods, node_addresses, source, url};
 use causeway_tests::nothing_wrong;
 use causeway_tests::outside::OUTSIDE;
 
-const NETWORKS: [&str; 4] = ["blue", "red", "green", "plain"];
+pub(crate) const NETWORKS: [&str; 4] = ["blue", "red", "green", "plain"];
 
 /// Node ports: for each network one service for all clients, and one for those of the node, each with TCP and UDP.
-fn ports(namespace: &str) -> [u16; 2] {
+pub(crate) fn ports(namespace: &str) -> [u16; 2] {
     let n = NETWORKS.iter().position(|name| *name == namespace).unwrap() as u16;
     [30100 + 10 * n, 30105 + 10 * n]
 }
@@ -85,16 +85,27 @@ fn b1_node_ports_from_outside() {
     sandbox.wait_for("node ports from outside", as_wanted).unwrap();
 }
 
-/// From processes of nodes: cluster addresses of every network, node ports of the own node and of others.
+/// Node ports of `Local` services at the node without an endpoint.
+fn at_empty(all: Vec<Ask>) -> (Vec<Ask>, Vec<Ask>) {
+    let empty = node_addresses("n3");
+    let at = |ask: &Ask| ask.label.rsplit_once(' ').unwrap().1.to_owned();
+    all.into_iter().partition(|ask| ask.label.contains(" Local ") && empty.contains(&at(ask)))
+}
+
+/// From processes of nodes: cluster addresses of every network, node ports of the own node and of others. At the own node endpoints of
+/// all nodes serve them, as Kubernetes has it; at another one with `Local` its own alone.
 #[test]
 fn b2_services_from_nodes() {
     let sandbox = islands();
     expose(sandbox);
     for node in ["n1", "n3"] {
-        let mut all: Vec<Ask> = node_ports(&["n1", "n2", "n3"])
-            .into_iter()
-            .filter(|ask| ask.label.contains(" Cluster "))
-            .collect();
+        let (dark, mut all) = at_empty(node_ports(&["n1", "n2", "n3"]));
+        if node == "n3" {
+            all.extend(dark);
+        } else {
+            let said = asked_from(sandbox, node, &dark[..AT_ONCE]);
+            assert!(said.is_empty(), "{node} is answered where there is no endpoint: {said:?}");
+        }
         for network in NETWORKS {
             for address in cluster_ips(sandbox, network) {
                 all.push(Ask::http(&url(&address, 80, "/hostname"), &format!("{network} {address}")));
@@ -104,16 +115,39 @@ fn b2_services_from_nodes() {
     }
 }
 
-/// From pods of every network: node ports of every network, at the own node and at another one, as anybody outside has them.
+/// From pods of every network: node ports of every network, at the own node and at others, as anybody outside has them. At the own node
+/// endpoints of all nodes serve.
 /// udn-ovn-cases I20, I22: as anybody outside has them, the own node included.
 #[test]
 fn b3_node_ports_from_pods_of_every_network() {
     let sandbox = islands();
     expose(sandbox);
-    for pod in ["blue/a", "red/b", "green/a", "plain/b"] {
-        let all = node_ports(&["n1", "n2"]);
-        wait_answers(sandbox, pod, all, |asks| Ok(asked_from_pods(sandbox, &[pod], asks)?.remove(0).1));
+    sandbox.apply(&["blue", "plain"].map(without_endpoint).concat()).unwrap();
+    for pod in ["blue/client", "plain/client"] {
+        sandbox.pod(pod).wait_ready().unwrap();
     }
+    for pod in ["blue/a", "red/b", "green/a", "plain/b", "blue/client", "plain/client"] {
+        let (dark, mut all) = at_empty(node_ports(&["n1", "n2", "n3"]));
+        let ask = |asks: &[Ask]| Ok(asked_from_pods(sandbox, &[pod], asks)?.remove(0).1);
+        if pod.ends_with("/client") {
+            all.extend(dark);
+        } else {
+            let said: Said = ask(&dark[..AT_ONCE]).unwrap();
+            assert!(said.is_empty(), "{pod} is answered where there is no endpoint: {said:?}");
+        }
+        wait_answers(sandbox, pod, all, ask);
+    }
+    for namespace in ["blue", "plain"] {
+        sandbox.kubectl(&["delete", "pod", "-n", namespace, "client", "--now"]).unwrap();
+    }
+}
+
+/// A pod on the third node that serves nobody.
+fn without_endpoint(namespace: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: client, namespace: {namespace}}}\nspec:\n  nodeName: n3\n  \
+         terminationGracePeriodSeconds: 0\n  containers: [{{name: tools, image: \"{IMAGE}\"}}]\n"
+    )
 }
 
 /// Processes of nodes, the own one and another, from pods of every network: the kubelet answers, if only to say that it does not

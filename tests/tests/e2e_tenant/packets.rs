@@ -221,6 +221,41 @@ pub(crate) fn the_locked_interface(mallory: &Mallory) {
     ears.into_iter().for_each(Ear::close);
 }
 
+/// Masquerade addresses of the first networks' routers.
+const ROUTERS: [&str; 8] = [
+    "169.254.0.9",
+    "169.254.0.11",
+    "169.254.0.13",
+    "169.254.0.15",
+    "fd69::9",
+    "fd69::b",
+    "fd69::d",
+    "fd69::f",
+];
+
+/// Addresses of a service of all pods of a namespace.
+fn services_of(sandbox: &Sandbox, namespace: &str) -> Vec<String> {
+    let service = format!(
+        "{{apiVersion: v1, kind: Service, metadata: {{name: all, namespace: {namespace}}}, spec: {{ipFamilyPolicy: RequireDualStack, \
+         selector: {{app: tools}}, ports: [{{port: 8080}}]}}}}"
+    );
+    sandbox.apply(&service).unwrap();
+    let object = sandbox.get(&["service", "-n", namespace, "all"]).unwrap();
+    let addresses = object["spec"]["clusterIPs"].as_array().unwrap().iter();
+    let addresses: Vec<String> = addresses.map(|address| address.as_str().unwrap().to_owned()).collect();
+    // The node itself gets there: the ways are laid.
+    for address in &addresses {
+        let answered = || {
+            let host = if address.contains(':') { format!("[{address}]") } else { address.clone() };
+            sandbox
+                .exec("n1", &["curl", "-sfg", "-m", "3", &format!("http://{host}:8080/hostname")])
+                .map(Some)
+        };
+        sandbox.wait_for("the node to reach a service", answered).unwrap();
+    }
+    addresses
+}
+
 /// A pod of the default network tries to pass for the node, whom the victim's locked interface listens to.
 pub(crate) fn from_the_default_network(mallory: &Mallory) {
     let sandbox = mallory.0;
@@ -245,14 +280,15 @@ pub(crate) fn from_the_default_network(mallory: &Mallory) {
             (format!("{add}\n{}", mac(&management_mac)), format!("{}\n{remove}", mac(&p1.mac)));
         mallory.reaches_nobody("mallory-plain/p1", &add, &remove, source, targets);
     }
+    // Routers of networks, and services of the victims: the node knows the ways there.
+    let services = ["victim", "victim2"].into_iter().flat_map(|namespace| services_of(sandbox, namespace));
+    let beyond: Vec<String> = ROUTERS.map(str::to_owned).into_iter().chain(services).collect();
+    let beyond = beyond.iter().map(String::as_str);
+    let targets: Vec<&str> = targets.into_iter().chain(beyond).collect();
     let route = |verb: &str| {
-        let v4 = v4
-            .iter()
-            .map(|target| format!("ip route {verb} {target} via {} dev eth0 onlink\n", management[0]));
-        let v6 = v6
-            .iter()
-            .map(|target| format!("ip route {verb} {target} via {} dev eth0 onlink\n", management[1]));
-        v4.chain(v6).collect::<String>()
+        let by = |target: &&str| &management[usize::from(target.contains(':'))];
+        let route = |target: &&str| format!("ip route {verb} {target} via {} dev eth0 onlink\n", by(target));
+        targets.iter().map(route).collect::<String>()
     };
     mallory.reaches_nobody("mallory-plain/p1", &route("replace"), &route("del"), "eth0", &targets);
     let his = format!("ether src {} or src host {} or src host {}", p1.mac, p1.v4, p1.v6);
