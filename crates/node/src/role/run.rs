@@ -313,6 +313,9 @@ impl Task {
     fn step(&mut self, input: Input) -> Dirty {
         self.recording.take(std::slice::from_ref(&input));
         let listed = matches!(input, Input::Freed(..));
+        // An object may say something else of itself, and ask for what is there already: then nothing changes, and it is reported.
+        self.found.news |= !matches!(input, Input::Tick(_));
+        self.found.roads_stirred |= matches!(input, Input::Connect(_));
         let effect = self.state.step(input);
         if listed || !effect.changes.is_empty() {
             self.found.gone.stir();

@@ -43,6 +43,8 @@ pub(super) struct Found {
     pub(super) roads_stirred: bool,
     /// How far the databases were when connections were looked at.
     pulse: Option<Pulse>,
+    /// Whether everything was carried out by then.
+    seen_carried_out: bool,
     /// How often all connections were looked at.
     looks: u64,
     /// Whether there may be something else to report.
@@ -64,11 +66,8 @@ pub(super) struct Said {
 
 /// How far the databases are, as far as connections are concerned. While nothing of it moves, nobody looks at any of them, whatever
 /// else is written.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Debug, Eq, PartialEq)]
 struct Pulse {
-    settled: bool,
-    /// How many changes are counted, and whether all of them are installed.
-    counted: (Option<i64>, bool),
     /// How often the keys of ports have changed.
     bindings: u64,
     /// Stands for the slices that are held, fail or wait.
@@ -99,12 +98,10 @@ impl Task {
         if settled == [true, true] {
             self.look_for_freed();
         }
-        let pulse = Some(self.pulse(settled[0]));
-        let open = self.found.rendered.is_undecided() || self.found.rendered.is_unproven();
-        let moved = std::mem::replace(&mut self.found.pulse, pulse.clone()) != pulse;
-        if std::mem::take(&mut self.found.roads_stirred) || open || moved {
+        let carried_out = settled[0] && self.signs().all_installed();
+        if self.wants_roads(carried_out) {
             self.found.looks += 1;
-            self.look_for_rendered();
+            self.look_for_rendered(carried_out);
             self.found.news = true;
         }
         if self.found.news || self.said.reported.is_none() {
@@ -116,13 +113,21 @@ impl Task {
         self.stirred = self.said.reported.is_none() || self.found.rendered.is_unproven();
     }
 
-    fn pulse(&mut self, settled: bool) -> Pulse {
+    /// Whether a look at all connections may find something else than the last one. That something is not carried out yet takes
+    /// nothing back; that all is, may show what was not before.
+    fn wants_roads(&mut self, carried_out: bool) -> bool {
         let waits = &self.found.waits;
         let troubles =
             [print_of(self.northbound.engine(), &waits[0]), print_of(self.southbound.engine(), &waits[1])];
-        let signs = self.signs();
-        let counted = (signs.asked, signs.all_installed());
-        Pulse { settled, counted, bindings: self.southbound.changes_of(BINDINGS), troubles }
+        let pulse = Some(Pulse { bindings: self.southbound.changes_of(BINDINGS), troubles });
+        let open = self.found.rendered.is_undecided() || self.found.rendered.is_unproven();
+        let stirred = std::mem::take(&mut self.found.roads_stirred);
+        let wants =
+            open || stirred || self.found.pulse != pulse || (carried_out && !self.found.seen_carried_out);
+        if wants {
+            (self.found.pulse, self.found.seen_carried_out) = (pulse, carried_out);
+        }
+        wants
     }
 
     /// Numbers are gone when nothing here has them, number by number: no row, no plan, and then not the switch.
@@ -138,16 +143,17 @@ impl Task {
             self.northbound.replica(),
             &Trouble::of(&nb, self.northbound.engine(), &self.found.waits[0]),
         );
+        let before = self.found.gone.said().clone();
         if self.found.gone.look(record, &in_use, &signs) {
             self.northbound.count();
         }
+        self.found.news |= before != *self.found.gone.said();
     }
 
-    fn look_for_rendered(&mut self) {
+    fn look_for_rendered(&mut self, carried_out: bool) {
         if !self.state.zone.knows_connects() {
             return;
         }
-        let carried_out = self.northbound.is_settled() && self.signs().all_installed();
         let zone = &self.state.zone;
         let ports: Ports = zone.connects().map(|name| (name.clone(), own_ports(zone, name))).collect();
         if self.found.ports != ports {
