@@ -63,6 +63,22 @@ impl KernelOutput {
         }
     }
 
+    /// Makes an address on a link of ours, or takes it away, without a look at anything else; `false` if there is no such link. It is for
+    /// one change among very many things: who listens to the kernel hears of it, and looks at them all later.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn touch_address(&mut self, wanted: &Address, present: bool) -> Result<bool> {
+        let mark = self.mark;
+        let ours = self.link(&wanted.device)?.is_some_and(|link| mark.is_on(&link.alias));
+        match (ours, present) {
+            (false, _) => return Ok(false),
+            (true, true) => self.make_address(None, wanted)?,
+            (true, false) => self.remove(&Item::Address(wanted.clone()))?,
+        }
+        Ok(true)
+    }
+
     /// Takes an item away that is ours. What is gone is gone.
     pub(super) fn remove(&mut self, item: &Item) -> Result<()> {
         let protocol = self.mark.protocol;

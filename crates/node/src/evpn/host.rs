@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::metrics::Metrics;
-use super::outputs::{Look, Outputs};
+use super::outputs::{Addresses, Look, Outputs, addresses_of};
 use crate::held::Held;
 
 /// Everybody tells of changes; what nobody tells of is seen after so long.
@@ -45,6 +45,8 @@ pub(super) struct Work {
     switches: Held,
     frr: Held,
     look: Look,
+    /// What is to be done without a look.
+    addresses: Addresses,
     retry: Duration,
     metrics: Metrics,
     said: watch::Sender<Result<(), String>>,
@@ -68,6 +70,7 @@ impl Work {
             switches: Held::new(),
             frr: silent,
             look: Look::ALL,
+            addresses: Addresses::new(),
             retry: RETRY,
             metrics,
             said,
@@ -114,7 +117,12 @@ impl Work {
         match order {
             Order::Update(update) => {
                 self.begun = true;
-                self.look = update.items.keys().fold(self.look, |look, key| look.and(Look::at(key)));
+                match addresses_of(&update) {
+                    Some(addresses) => self.addresses.extend(addresses),
+                    None => {
+                        self.look = update.items.keys().fold(self.look, |look, key| look.and(Look::at(key)));
+                    }
+                }
                 if update.hold_all.is_some() || !update.holds.is_empty() {
                     self.look = Look::ALL;
                 }
@@ -129,6 +137,7 @@ impl Work {
 
     /// Looks where there is reason to, and says how long to wait for the next one.
     async fn work(&mut self) -> Duration {
+        self.few_addresses().await;
         if !self.begun || !self.look.any() || self.plan.hold_all().is_some() {
             self.tell_if_held();
             return REPAIR;
@@ -139,8 +148,7 @@ impl Work {
         let (applied, again) = done.unwrap_or_else(|_| (Applied::default(), look));
         self.look = again;
         if applied.writes > 0 {
-            info!(changes = applied.writes, "the node was changed as planned");
-            self.metrics.writes.inc_by(applied.writes as u64);
+            self.count(applied.writes);
         }
         self.tell(applied.problems.iter().map(ToString::to_string).collect());
         if again.any() {
@@ -150,6 +158,31 @@ impl Work {
         }
         self.retry = RETRY;
         REPAIR
+    }
+
+    /// What is not to be looked at otherwise. A look at the kernel sees to addresses, too.
+    async fn few_addresses(&mut self) {
+        let addresses = std::mem::take(&mut self.addresses);
+        let held = self.plan.hold_all().is_some() || !self.plan.holds().is_empty();
+        if addresses.is_empty() || held || self.look.kernel {
+            self.look.kernel |= !addresses.is_empty();
+            return;
+        }
+        let outputs = Arc::clone(&self.outputs);
+        let done = tokio::task::spawn_blocking(move || {
+            let _alone = lock(&outputs);
+            Outputs::apply_addresses(&addresses)
+        });
+        match done.await {
+            Ok(Ok(changes)) if changes > 0 => self.count(changes),
+            // Whoever looks at everything says what is wrong.
+            _ => self.look.kernel = true,
+        }
+    }
+
+    fn count(&self, changes: usize) {
+        info!(changes, "the node was changed as planned");
+        self.metrics.writes.inc_by(changes as u64);
     }
 
     fn tell(&mut self, problems: BTreeSet<String>) {

@@ -7,7 +7,7 @@ use causeway_host::{
     Actual, Applied, BridgePorts, Error, Flows, Frr, KernelOutput, Mark, Op, Output, Problem, Seen, bring,
     diff,
 };
-use causeway_types::host::{HostPlan, Item, Key, Route};
+use causeway_types::host::{Address, HostPlan, HostUpdate, Item, Key, Planned, Route};
 
 use super::flags::EvpnFlags;
 
@@ -59,6 +59,25 @@ pub(super) fn ways() -> Result<Vec<Route>, Error> {
         _ => None,
     };
     Ok(there.into_values().filter_map(route).collect())
+}
+
+/// Addresses that come, and that go.
+pub(super) type Addresses = BTreeMap<Key, (Address, bool)>;
+
+/// What an update changes, if that is addresses alone.
+pub(super) fn addresses_of(update: &HostUpdate) -> Option<Addresses> {
+    if update.hold_all.is_some() || !update.holds.is_empty() {
+        return None;
+    }
+    let one = |(key, planned): (&Key, &Option<Planned>)| {
+        let change = match (key, planned.as_ref().map(|planned| &planned.item)) {
+            (_, Some(Item::Address(address))) => (address.clone(), true),
+            (Key::Address { device, net }, None) => (Address::new(device.clone(), *net), false),
+            _ => return None,
+        };
+        Some((key.clone(), change))
+    };
+    update.items.iter().map(one).collect()
 }
 
 /// Ports, kernel, flows and FRR of this node.
@@ -117,6 +136,18 @@ impl Outputs {
             again.frr = add(&mut all, bring(&mut self.frr, plan));
         }
         (all, again)
+    }
+
+    /// Addresses alone, without a look at the rest: with many thousands there a look takes much longer than one more. The kernel tells of
+    /// the change, and all is looked at then. How many there were; none if that is no way for them.
+    pub(super) fn apply_addresses(changes: &Addresses) -> Result<usize, Error> {
+        let mut kernel = KernelOutput::open(Mark::EVPN)?;
+        for (address, present) in changes.values() {
+            if !kernel.touch_address(address, *present)? {
+                return Ok(0);
+            }
+        }
+        Ok(changes.len())
     }
 
     /// What would change, without any change.
