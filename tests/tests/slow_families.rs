@@ -1,25 +1,39 @@
-//! Clusters of one address family: islands, the way out and in, and the road between islands, with IPv4 or IPv6 alone, in both
-//! topologies.
+//! Clusters of one address family: islands of two networks each, the way out and in, and the road between islands, with IPv4 or IPv6 alone,
+//! in both topologies.
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "slow_families/pairs.rs"]
+mod pairs;
+#[path = "slow_families/policies.rs"]
+mod policies;
+
 use causeway_sandbox::address::Family;
-use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
 use causeway_tests::ask::{Ask, asked_from, asked_from_pods, node_addresses, source, url};
 use causeway_tests::nothing_wrong;
 use causeway_tests::outside::{FAR, OUTSIDE};
 
-/// Pods with their nodes; the namespace is the island.
-const PODS: [(&str, &str); 6] = [
+const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
+/// Pods with their nodes; the namespace is the island. The last two are on the second network of theirs, which has the other topology.
+const PODS: [(&str, &str); 8] = [
     ("hill/a", "n1"),
     ("hill/b", "n2"),
     ("lake/c", "n1"),
     ("lake/d", "n2"),
     ("plain/e", "n1"),
     ("plain/f", "n2"),
+    ("hill/g", "n2"),
+    ("lake/h", "n1"),
 ];
 
-fn manifests(layer3: &str, layer2: &str) -> String {
+/// Subnets of the networks of `hill`, layer3 first, and of those of `lake`, layer2 first.
+struct Subnets {
+    hill: [&'static str; 2],
+    lake: [&'static str; 2],
+}
+
+fn manifests(Subnets { hill: [layer3, more2], lake: [layer2, more3] }: &Subnets) -> String {
     format!(
         r#"
 {{apiVersion: v1, kind: Namespace, metadata: {{name: hill, labels: {{k8s.ovn.org/primary-user-defined-network: ""}}}}}}
@@ -35,8 +49,45 @@ apiVersion: k8s.ovn.org/v1
 kind: UserDefinedNetwork
 metadata: {{name: net, namespace: lake}}
 spec: {{topology: Layer2, layer2: {{role: Primary, subnets: ["{layer2}"]}}}}
+---
+apiVersion: k8s.ovn.org/v1
+kind: UserDefinedNetwork
+metadata: {{name: more, namespace: hill}}
+spec: {{topology: Layer2, layer2: {{role: Primary, subnets: ["{more2}"]}}}}
+---
+apiVersion: k8s.ovn.org/v1
+kind: UserDefinedNetwork
+metadata: {{name: more, namespace: lake}}
+spec: {{topology: Layer3, layer3: {{role: Primary, subnets: [{{cidr: "{more3}"}}]}}}}
 "#
     )
+}
+
+/// Starts all pods, those of the second networks by asking for these.
+fn start(sandbox: &Sandbox) {
+    let (first, second) = PODS.split_at(6);
+    sandbox.start_pods(first).unwrap();
+    let pod = |(pod, node): &(&str, &str)| {
+        let (namespace, name) = pod.split_once('/').unwrap();
+        format!(
+            "---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: {namespace}, labels: {{app: tools}}, annotations: {{k8s.ovn.org/requested-primary-udn: more}}}}
+spec:
+  nodeName: {node}
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {{name: tools, image: \"{IMAGE}\", readinessProbe: {{httpGet: {{path: /hostname, port: 8080}}, periodSeconds: 1}}}}
+"
+        )
+    };
+    sandbox.apply(&second.iter().map(pod).collect::<String>()).unwrap();
+    for (pod, _) in second {
+        sandbox.pod(pod).wait_ready().unwrap();
+        let networks = sandbox.pod(pod).object().unwrap()["metadata"]["annotations"][POD_NETWORKS].clone();
+        assert!(networks.as_str().is_some_and(|text| text.contains("/more\"")), "{pod}: {networks}");
+    }
 }
 
 fn road(subnet: &str, prefix: u8) -> String {
@@ -134,11 +185,11 @@ fn doors(address: &str) -> Vec<Ask> {
     PORTS.into_iter().flat_map(one).collect()
 }
 
-fn islands_of(family: Family, layer3: &str, layer2: &str, road: &str) {
+fn islands_of(family: Family, subnets: &Subnets, road: &str) {
     let name = format!("family-{family:?}-{}", std::process::id()).to_lowercase();
     let sandbox = Sandbox::start(&name, 2, &[family]).unwrap();
-    sandbox.apply(&manifests(layer3, layer2)).unwrap();
-    sandbox.start_pods(&PODS).unwrap();
+    sandbox.apply(&manifests(subnets)).unwrap();
+    start(&sandbox);
     wait_reach(&sandbox, "islands to be islands", |from, to| island(from) == island(to));
 
     out_and_in(&sandbox, usize::from(family == Family::Ipv6));
@@ -152,14 +203,20 @@ fn islands_of(family: Family, layer3: &str, layer2: &str, road: &str) {
     let moved = "--for=jsonpath={.metadata.annotations.k8s\\.ovn\\.org/connect-topology}=compact";
     sandbox.kubectl(&["wait", "cnc", "road", moved, "--timeout=120s"]).unwrap();
     wait_reach(&sandbox, "a compact road", joined);
+    policies::hold(&sandbox, family, joined);
+
+    sandbox.kubectl(&["delete", "cnc", "road", "--timeout=60s"]).unwrap();
+    pairs::every_pair(&sandbox, family);
 }
 
 #[test]
 fn ipv4_alone() {
-    islands_of(Family::Ipv4, "10.70.0.0/16", "10.80.0.0/16", &road("192.168.0.0/16", 24));
+    let subnets = Subnets { hill: ["10.70.0.0/16", "10.71.0.0/24"], lake: ["10.80.0.0/16", "10.81.0.0/16"] };
+    islands_of(Family::Ipv4, &subnets, &road("192.168.0.0/16", 24));
 }
 
 #[test]
 fn ipv6_alone() {
-    islands_of(Family::Ipv6, "fd70::/48", "fd80::/64", &road("fd01::/64", 96));
+    let subnets = Subnets { hill: ["fd70::/48", "fd71::/64"], lake: ["fd80::/64", "fd81::/48"] };
+    islands_of(Family::Ipv6, &subnets, &road("fd01::/64", 96));
 }
