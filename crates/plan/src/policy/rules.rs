@@ -11,7 +11,8 @@ use causeway_ovn::{Plan, Planned, Str};
 use causeway_record::Protocol;
 use causeway_types::{Families, Family, NetworkName};
 use causeway_zone::{
-    Action, Change, Class, Direction, Peers, PolicyInfo, RuleInfo, SetSpec, Subject, Subjects, Who, Zone,
+    Action, Change, Class, Direction, Peers, PolicyInfo, PolicyKey, RuleInfo, SetSpec, Subject, Subjects,
+    Who, Zone,
 };
 
 use super::groups::GroupKey;
@@ -59,14 +60,17 @@ impl Kind<Zone> for Rules {
         vec![Subject::Policy(key.policy.0.clone())]
     }
 
-    fn follows(&self, _zone: &Zone, change: &Change) -> Vec<Slices<RulesKey>> {
+    fn follows(&self, zone: &Zone, change: &Change) -> Vec<Slices<RulesKey>> {
+        let of = |policy: &PolicyKey, network: &NetworkName| {
+            RulesKey { network: network.clone(), policy: InPath(policy.clone()) }.into()
+        };
         match change {
-            Change::Policy { policy, network } => {
-                vec![RulesKey { network: network.clone(), policy: InPath(policy.clone()) }.into()]
-            }
-            Change::Network(name) | Change::Grants(name) => {
+            Change::Policy { policy, network } => vec![of(policy, network)],
+            Change::Network(name) => {
                 vec![Slices::under(&RulesKeys { network: Some(name.clone()), policy: None })]
             }
+            // One network more on a road is one change of each other one's grants, and most have no policies.
+            Change::Grants(name) => zone.policies_on(name).map(|policy| of(policy, name)).collect(),
             _ => Vec::new(),
         }
     }
