@@ -1,6 +1,7 @@
 //! Packets that a switch drops because they took too many turns in its datapath: no program goes by them unseen.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -9,13 +10,20 @@ use std::time::Duration;
 const SAID: &str = "Max recirculation depth exceeded";
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// Ends the whole program as one that has failed when a switch of a sandbox says so.
-#[allow(clippy::print_stderr)]
+/// Ends the whole program as one that has failed when a switch of a sandbox says so, with what the switch said last.
 pub(crate) fn watch(logs: PathBuf) {
     thread::spawn(move || {
         loop {
             if let Some(log) = said_in(&logs) {
-                eprintln!("packets were dropped for want of turns in the datapath: {}", log.display());
+                // Written, not printed: what a test prints is kept until the test ends, which it will not.
+                let text = fs::read_to_string(&log).unwrap_or_default();
+                let lines: Vec<&str> = text.lines().collect();
+                let last = lines[lines.len().saturating_sub(20)..].join("\n");
+                let _nobody_reads = writeln!(
+                    std::io::stderr(),
+                    "packets were dropped for want of turns in the datapath: {}\n{last}",
+                    log.display()
+                );
                 std::process::exit(101);
             }
             thread::sleep(PAUSE);
