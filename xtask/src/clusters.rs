@@ -91,7 +91,7 @@ fn tell(name: &str, output: &Output, seconds: u64) -> bool {
     let tests = text.lines().filter(|line| line.starts_with("test ") && line.ends_with("ok"));
     println!("{name} {verdict} after {seconds} s, {} tests", tests.count());
     if !passed {
-        println!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
+        println!("{text}\n{}\n{name} ended with {}", String::from_utf8_lossy(&output.stderr), output.status);
     }
     passed
 }
