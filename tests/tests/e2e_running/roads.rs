@@ -133,8 +133,8 @@ fn roads_end_what_they_do_not_carry_any_more() {
         }
         if at_length() {
             killed_in_the_middle(sandbox);
+            sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
         }
-        sandbox.kubectl(&["delete", "cnc", "main", "--timeout=60s"]).unwrap();
         no_service(sandbox);
     });
 }
