@@ -451,6 +451,14 @@ impl World {
         nodes && self.pods.values().all(|pod| pod.networks.is_ok())
     }
 
+    /// Whether it is certain whom each network reaches: who knew it before a connection could not be read goes on with that.
+    fn knows_reach(&self) -> bool {
+        self.nads
+            .values()
+            .filter_map(|nad| nad.network.as_ref())
+            .all(|network| self.zone.knows_reach(network))
+    }
+
     /// The same objects, told to a zone that has seen nothing else.
     fn afresh(&self) -> World {
         let mut fresh = World::new(Render::All);
@@ -497,7 +505,10 @@ proptest! {
         for (one, other) in [(&world.north, &fresh.north), (&world.south, &fresh.south)] {
             let held = held([one, other]);
             let (ours, theirs) = (one.certain(&held), other.certain(&held));
-            prop_assert_eq!(Ledger::difference(&ours, &theirs), Vec::<String>::new());
+            let mut missed = Ledger::difference(&ours, &theirs);
+            // Sets of people are named after whom a network reaches.
+            missed.retain(|row| world.knows_reach() || !row.contains("policy:peers:"));
+            prop_assert_eq!(missed, Vec::<String>::new());
         }
     }
 }
