@@ -74,6 +74,12 @@ impl Frr {
         }
     }
 
+    /// The daemons that have ended by themselves.
+    pub fn ended(&mut self) -> Vec<&'static str> {
+        let has_ended = |daemon: &mut Child| daemon.try_wait().is_ok_and(|status| status.is_some());
+        self.daemons.iter_mut().filter_map(|(name, daemon)| has_ended(daemon).then_some(*name)).collect()
+    }
+
     /// Ends a daemon without a goodbye.
     pub fn kill_daemon(&mut self, name: &'static str) {
         if let Some(mut daemon) = self.daemons.remove(name) {

@@ -116,6 +116,17 @@ impl Gateway {
         }
     }
 
+    /// What FRR's own watchfrr does on a node: a daemon that has ended by itself is started again. zebra of FRR 10.3 sometimes ends when
+    /// devices of a VRF go. Whether there was one.
+    pub(crate) fn watch_frr(&mut self) -> bool {
+        let ended = self.frr.ended();
+        for daemon in &ended {
+            println!("{daemon} has ended by itself, and is started again");
+            self.start_daemon(daemon);
+        }
+        !ended.is_empty()
+    }
+
     /// What the node still has of a VNI, or of somebody's gateway.
     pub(crate) fn left(&self, vni: u32, mac: &str) -> Vec<String> {
         let all = [
