@@ -40,7 +40,7 @@ e2e: setup ## whole clusters in the sandbox, as root, the slow ones included (an
 kernel: setup ## EVPN on a kernel of its own, each fault twenty times (ROUNDS=20), as root (an hour; the kernel is built once)
 	$(call step,set-up) scripts/setup kernel
 	$(call step,EVPN on a kernel of its own) CAUSEWAY_KERNEL=own CAUSEWAY_ROUNDS=$(or $(ROUNDS),20) \
-	  cargo test $(quiet) --workspace --test evpn -- --nocapture --include-ignored
+	  cargo test $(quiet) --workspace --features causeway/kernel --test evpn -- --nocapture
 
 conformance: programs ## tests that others wrote against a sandbox; JUDGE=e2e, netpol, cyclonus, cnp, anp; NETWORK=default, one, three; FOCUS=<some of them>
 	$(call step,set-up) scripts/setup $(if $(filter cyclonus cnp anp,$(JUDGE)),judges,e2e)
@@ -60,7 +60,7 @@ lint: ## rules of the tree, scripts, formatting, clippy
 	$(call step,rules of the tree) cargo xtask check
 	$(call step,scripts) scripts/check-scripts
 	$(call step,formatting) cargo fmt --all --check
-	$(call step,clippy) cargo clippy $(quiet) --workspace --all-targets --features causeway-tests/e2e -- -D warnings
+	$(call step,clippy) cargo clippy $(quiet) --workspace --all-targets --features causeway-tests/e2e,causeway/kernel -- -D warnings
 
 doc: ## the API documentation, warnings denied
 	$(call step,documentation) RUSTDOCFLAGS='-D warnings' cargo doc $(quiet) --workspace --no-deps

@@ -72,16 +72,7 @@ fn arguments(test: &str) -> Vec<String> {
     let folder = program("vtysh").parent().unwrap().display().to_string();
     let path = env::var("PATH").unwrap();
     let words = ["mem=2G", "rootfstype=hostfs", "rootflags=/host", "ro", "seccomp=on", "quiet", "con=null"];
-    let more = [
-        "con0=null,fd:1",
-        "uml_dir=/tmp",
-        "--",
-        "--include-ignored",
-        "--exact",
-        test,
-        "--nocapture",
-        "--test-threads=1",
-    ];
+    let more = ["con0=null,fd:1", "uml_dir=/tmp", "--", "--exact", test, "--nocapture", "--test-threads=1"];
     let told = [
         format!("init={}", this.display()),
         format!("PATH={folder}:{path}"),
