@@ -14,8 +14,8 @@ use std::time::Duration;
 use causeway_host::in_namespace;
 use nix::sys::socket::sockopt::{BindToDevice, ReceiveTimeout};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recv, sendto, setsockopt,
-    socket,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recvfrom, sendto,
+    setsockopt, socket,
 };
 use nix::sys::time::TimeVal;
 
@@ -201,8 +201,14 @@ impl Watcher {
                 let (mut seen, mut frame) = (BTreeSet::new(), [0; 2048]);
                 while !stop.load(Ordering::Relaxed) {
                     // Nothing within the time-out is nothing to see.
-                    let length = recv(frames.as_raw_fd(), &mut frame, MsgFlags::empty()).unwrap_or(0);
-                    seen.extend(tricks_in(&frame[..length]));
+                    let Ok((length, Some(from))) = recvfrom::<LinkAddr>(frames.as_raw_fd(), &mut frame)
+                    else {
+                        continue;
+                    };
+                    // What the pod sends itself does not come to it.
+                    if i32::from(from.pkttype()) != i32::from(nix::libc::PACKET_OUTGOING) {
+                        seen.extend(tricks_in(&frame[..length]));
+                    }
                 }
                 Ok(seen)
             });

@@ -115,13 +115,13 @@ fn every_pair_of_kinds() {
         sources_are_kept(sandbox);
         if wanted == "compact" {
             networks_come_and_go(sandbox);
-            away::a_node_that_was_away(sandbox);
+            away::a_node_that_was_away(sandbox, wanted);
             sandbox.apply(&road("all", "all", 168, "PodNetwork")).unwrap();
             wait(sandbox, &mesh(&NETWORKS));
         }
     }
     a_service_gains_a_port(sandbox);
-    away::a_node_that_was_away(sandbox);
+    away::a_node_that_was_away(sandbox, "transit");
 }
 
 /// cnc-cases X13: a service that gains a port of UDP is reached by both protocols, by both families and from every node.
