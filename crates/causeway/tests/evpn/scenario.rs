@@ -247,7 +247,7 @@ impl World {
     }
 
     /// Case 35 and its like: killed under questions that are numbered, it heals, and what is lost is counted and has an end. `make kernel` does
-    /// it twenty times each, and ends zebra as well: FRR 10.3's, started again, sometimes ends by itself when devices of a VRF go. FRR comes last: once zebra was started again, alone, it does not bring back the route to the other end of the
+    /// it twenty times each, and ends zebra as well: FRR 10.3's sometimes ends by itself when devices of a VRF go, the sooner when it was started again. FRR comes last: once zebra was started again, alone, it does not bring back the route to the other end of the
     /// tunnels after the device of the underlay was off for a moment, as it is when the switch ends; that route is the operator's, and no
     /// section of ours.
     fn faults(&mut self) {
