@@ -56,9 +56,14 @@ fn generate(schema: &str, title: &str) -> Result<(String, String)> {
             use std::collections::BTreeMap;\n";
     write!(out, "\n/// The database's name.\npub const DATABASE: &str = {:?};\n", schema.name)?;
     for (name, table) in &schema.tables {
+        let end = if table.is_root {
+            "stays until it is deleted"
+        } else {
+            "goes with the last strong reference to it"
+        };
         write!(
             out,
-            "\ntable! {{\n    /// `{name}`\n    {} = {name:?} in {:?} {{\n",
+            "\ntable! {{\n    /// `{name}`: a row {end}.\n    {} = {name:?} in {:?} {{\n",
             type_name(name),
             schema.name
         )?;

@@ -234,11 +234,11 @@ fn function_name(line: &str) -> Option<&str> {
 }
 
 /// Unit tests stand at the end of a file, behind `#[cfg(test)]`.
-fn without_tests(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     text.lines().take_while(|line| *line != "#[cfg(test)]")
 }
 
-fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else { return Ok(files) };
     for entry in entries {

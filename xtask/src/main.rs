@@ -6,6 +6,7 @@ mod clusters;
 mod codegen;
 mod layers;
 mod supply;
+mod words;
 
 use std::process::Command;
 
@@ -20,7 +21,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check the rules that the compiler does not: pure crates, size of files, licences and sources, generated code
+    /// Check the rules that the compiler does not: pure crates, size of files, empty comments, licences and sources, generated code
     Check,
     /// Run the benchmarks, print their table, write target/bench.json
     Bench {
@@ -59,6 +60,7 @@ fn main() -> anyhow::Result<()> {
         Task::Check => {
             layers::check()?;
             supply::check()?;
+            words::check()?;
             codegen::check()
         }
         Task::Bench { sizes } => bench::run(&sizes),

@@ -156,7 +156,7 @@ pub struct AddressRecord {
 pub struct LostAddress<O> {
     /// Whose it was.
     pub owner: O,
-    /// The address.
+    /// As the annotation has it; it may lie outside of all pod subnets.
     pub address: IpAddr,
     /// Why.
     pub error: Error,

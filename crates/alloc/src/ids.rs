@@ -34,7 +34,7 @@ pub struct IdRecord {
 pub struct LostId<O, N> {
     /// Whose it was.
     pub owner: O,
-    /// The id.
+    /// The one that was claimed; another owner may have it.
     pub id: N,
     /// Why.
     pub error: Error,

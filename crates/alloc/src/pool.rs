@@ -42,7 +42,7 @@ pub struct Claim<O, N = u128> {
     pub seniority: Seniority,
     /// Whose it is.
     pub owner: O,
-    /// The number.
+    /// An id, a key, an address or a MAC; inside of pools a plain number.
     pub number: N,
 }
 
@@ -51,7 +51,7 @@ pub struct Claim<O, N = u128> {
 pub struct Lost<O, N = u128> {
     /// Whose it was.
     pub owner: O,
-    /// The number.
+    /// What was claimed; it may be outside of the pool's range.
     pub number: N,
     /// Why somebody else has it, or nobody can.
     pub reason: Refused<O>,

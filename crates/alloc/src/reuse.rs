@@ -14,7 +14,7 @@ use crate::{ConnectRecord, Epoch, IdRecord};
 pub struct Reuse {
     /// The epoch under which numbers are listed from now on.
     pub epoch: Epoch,
-    /// Network ids.
+    /// Cursor and freed numbers of the ids of user-defined networks.
     pub network_ids: IdRecord,
     /// Tunnel keys of routers.
     pub tunnel_keys: IdRecord,

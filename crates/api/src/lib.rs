@@ -11,5 +11,6 @@ pub mod policy;
 pub mod print;
 pub mod schema;
 pub mod selector;
+pub mod service;
 
 pub use error::Error;

@@ -103,6 +103,7 @@ fn policies_roles_columns_and_documentation_work() {
     annotations_of_a_pod_have_one_writer(&user);
     a_zone_report_has_one_writer(&user);
     a_mirror_has_one_writer(&user);
+    whoever_writes_too_long_a_list_is_warned(&user);
     cluster_scoped_policies_have_their_limits(&user);
     requested_addresses_stay(&user);
     a_rendered_attachment_has_one_writer(&user);
@@ -402,6 +403,38 @@ fn a_mirror_has_one_writer(admin: &User) {
     let owner = json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "u"}]}});
     admin.patch(&mirror, &owner).text();
     admin.run(&["delete", "endpointslice", "mirror", "own", "-n", NAMESPACE]).text();
+}
+
+/// What a service says beyond our bounds is accepted, for others may read it, and its author is told.
+fn whoever_writes_too_long_a_list_is_warned(admin: &User) {
+    let service = |ranges: usize, ips: usize| {
+        let ranges: Vec<String> =
+            (0..ranges).map(|n| format!("10.{}.{}.0/24", n / 100, n % 100 * 2)).collect();
+        let ips: Vec<String> = (0..ips).map(|n| format!("192.0.2.{}", n + 1)).collect();
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "open", "namespace": NAMESPACE},
+               "spec": {"type": "LoadBalancer", "ports": [{"port": 80}], "loadBalancerSourceRanges": ranges, "externalIPs": ips}})
+    };
+    let warned = |ranges: usize, ips: usize| {
+        let input = service(ranges, ips).to_string();
+        let answer = admin.run_with(&["create", "--dry-run=server", "-f", "-"], &input);
+        assert!(answer.ok, "{}", answer.err);
+        answer.err
+    };
+    let plain = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "plain", "namespace": NAMESPACE},
+                       "spec": {"clusterIP": "None"}});
+    assert_eq!(admin.create(&plain).err, "");
+    assert_eq!(warned(256, 64), "");
+    let said = warned(257, 0);
+    assert!(said.contains("spec.loadBalancerSourceRanges has 257 entries: at most 256 count"), "{said}");
+    assert!(!said.contains("externalIPs"), "{said}");
+    let said = warned(0, 65);
+    assert!(said.contains("spec.externalIPs has 65 entries: the first 64 count"), "{said}");
+    admin.create(&service(256, 0)).text();
+    let longer =
+        json!({"spec": {"loadBalancerSourceRanges": service(300, 0)["spec"]["loadBalancerSourceRanges"]}});
+    let answer = admin.patch(&["service/open", "-n", NAMESPACE], &longer);
+    assert!(answer.ok && answer.err.contains("has 300 entries"), "{}", answer.err);
+    admin.run(&["delete", "service", "open", "plain", "-n", NAMESPACE]).text();
 }
 
 fn nad(name: &str, owners: Value) -> Value {
@@ -747,7 +780,7 @@ fn no_policy_can_be_taken_away(admin: &User) {
     ];
     let names: Vec<&str> = attempts.iter().map(|(name, _)| *name).collect();
     let installed = admin.run(&["get", "validatingadmissionpolicybinding", "-o", "name"]).text();
-    assert_eq!(installed.lines().count(), names.len(), "{installed}");
+    assert_eq!(installed.lines().count(), names.len() + 1, "these and the one that warns: {installed}");
     for (name, attempt) in attempts {
         attempt().refused(name);
         admin.run(&["delete", "validatingadmissionpolicybinding", name]).text();

@@ -8,7 +8,7 @@ use crate::Cli;
 /// Print the completion of a shell: source <(causeway completion bash)
 #[derive(clap::Args)]
 pub(crate) struct Completion {
-    /// The shell
+    /// Whose completion to print
     shell: Shell,
 }
 

@@ -31,7 +31,6 @@ pub(crate) struct Dirty {
 /// How much of an owner must be looked at: a network may have thousands of namespaces.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Scope {
-    /// All of it.
     All,
     /// What is in these namespaces.
     Namespaces(BTreeSet<NamespaceName>),

@@ -11,7 +11,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use crate::keys::Wait;
 use crate::{Manager, OwnerKey};
 
-/// All namespaces.
 #[derive(Debug, Default)]
 pub(crate) struct Namespaces {
     all: BTreeMap<NamespaceName, Namespace>,

@@ -17,7 +17,6 @@ use crate::keys::Wait;
 use crate::trouble::{CHASSIS_CLAIM_REFUSED, NETWORK_ALLOCATION_FAILED};
 use crate::{Error, Manager, Result};
 
-/// All nodes.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     all: BTreeMap<NodeName, Node>,

@@ -73,9 +73,9 @@ pub struct Invocation {
 /// The pod, as the kubelet names it in `CNI_ARGS`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PodIdentity {
-    /// Its namespace.
+    /// `K8S_POD_NAMESPACE`; empty if the runtime does not tell.
     pub namespace: String,
-    /// Its name.
+    /// `K8S_POD_NAME`; empty if the runtime does not tell.
     pub name: String,
     /// Its UID; of a static pod the hash of its file. Empty if the runtime does not tell.
     pub uid: String,

@@ -19,7 +19,7 @@ pub struct AddResult {
 /// An end of a cable.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Interface {
-    /// Its name.
+    /// In the pod `eth0`, say; on the host the beginning of the sandbox's id.
     pub name: String,
     /// Its MAC address.
     pub mac: String,

@@ -42,7 +42,7 @@ impl Vni {
         Ok(Self(number))
     }
 
-    /// The number.
+    /// From 1 to 16777215.
     pub const fn number(self) -> u32 {
         self.0
     }

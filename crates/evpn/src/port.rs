@@ -14,17 +14,17 @@ use crate::annotation::Annotation;
 pub struct RawPort {
     /// `type`.
     pub kind: String,
-    /// `datapath`.
+    /// `datapath`: the switch or router that it is a port of.
     pub datapath: Uuid,
-    /// `chassis`.
+    /// `chassis`: who has claimed it; none while nobody has.
     pub chassis: Option<Uuid>,
-    /// `mac`.
+    /// `mac`: in each element a MAC address and its IP addresses, or a word such as `unknown`.
     pub mac: Vec<String>,
-    /// `tag`.
+    /// `tag`: the VLAN of a localnet port; 0 counts as none.
     pub tag: Option<u16>,
-    /// `options`.
+    /// `options`, of which `peer`, `distributed-port` and `network_name` are read.
     pub options: BTreeMap<String, String>,
-    /// `external_ids`.
+    /// `external_ids`: keys that begin with `neutron_bgpvpn:` are the annotation.
     pub external_ids: BTreeMap<String, String>,
 }
 
@@ -33,13 +33,13 @@ pub struct RawPort {
 pub struct Port {
     /// The switch or router that it is a port of.
     pub datapath: Uuid,
-    /// The chassis that it is on.
+    /// Who has claimed it, by the UUID of the row in Chassis; none while nobody has.
     pub chassis: Option<Uuid>,
-    /// What it is.
+    /// From the row's `type`, with what ports of that type have.
     pub kind: PortKind,
 }
 
-/// What a port is.
+/// The types of rows that are read; rows of others are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortKind {
     /// One side of a cable between a switch and a router.
@@ -57,7 +57,7 @@ pub enum PortKind {
         of: String,
         /// Its MAC address, if it can be read.
         mac: Option<Mac>,
-        /// Its addresses.
+        /// From the column `mac`, without their subnets; link-local ones are left out.
         addresses: Vec<IpAddr>,
     },
     /// The way of a switch to a provider's network.
@@ -69,7 +69,7 @@ pub enum PortKind {
     },
     /// A machine, or an address that machines hand to each other.
     Machine {
-        /// Its addresses.
+        /// From the column `mac`; link-local ones are left out.
         addresses: Vec<IpAddr>,
         /// Whether it has no chassis of its own.
         is_virtual: bool,

@@ -42,7 +42,7 @@ pub struct VniStatus {
     /// The VLAN there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<u16>,
-    /// The gateways.
+    /// Those that live on this node and have a MAC address that can be read.
     pub gateways: Vec<GatewayStatus>,
     /// The tenants' subnets behind them.
     pub subnets: Vec<SubnetStatus>,
@@ -58,7 +58,7 @@ pub struct GatewayStatus {
     pub port: String,
     /// Its MAC address.
     pub mac: Mac,
-    /// Its addresses.
+    /// From its Port_Binding, without link-local ones.
     pub addresses: Vec<IpAddr>,
 }
 

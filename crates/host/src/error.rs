@@ -13,7 +13,7 @@ pub enum Error {
     /// The namespace cannot be entered: it is gone, or the process may not.
     #[error("network namespace {}: {source}", path.display())]
     Namespace {
-        /// Its path.
+        /// The file that stands for it, as `ip netns` has it or below `/proc`.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -31,7 +31,7 @@ pub enum Error {
     Setting {
         /// The file.
         path: PathBuf,
-        /// The value.
+        /// What was to be written; empty if it was only read.
         value: String,
         /// Why.
         source: io::Error,
@@ -64,7 +64,7 @@ pub enum Error {
     Program {
         /// Which one.
         program: String,
-        /// What it said.
+        /// What it printed, mostly on standard error; its exit status if it printed nothing.
         said: String,
     },
     /// A pod's interface cannot get its filter of router advertisements.
@@ -84,7 +84,7 @@ pub enum Error {
     /// Somebody else's VRF has the routing table.
     #[error("routing table {table} is that of {by} already; remove that VRF, or use another number")]
     TableTaken {
-        /// The table.
+        /// The number that the new VRF asks for.
         table: u32,
         /// The VRF.
         by: String,

@@ -5,18 +5,21 @@
 //! prints it. Its lines are compared one by one: what is there already is not said again, so that no session ends by a change beside it.
 //! `vtysh` ends well where FRR has refused something, so what it prints counts, and the driver reads everything back.
 
+mod leaving;
 mod text;
 
+use crate::diff::diff;
 use crate::error::{Error, Result};
 use crate::output::{Actual, Op, Output, Seen, Wanted, Whose};
 use crate::program::run_and_hear;
 use causeway_types::hashed_name;
-use causeway_types::host::{FrrSection, Item, Key, Owner, Planned};
+use causeway_types::host::{FrrSection, HostPlan, Item, Key, Owner, Planned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use text::{Line, Section};
+use tracing::debug;
 
 /// Without one of these, only half of the configuration is seen.
 const DAEMONS: [&str; 2] = ["zebra", "bgpd"];
@@ -62,6 +65,37 @@ impl Frr {
     /// If it cannot be asked.
     pub fn ask(&self, question: &str) -> Result<String> {
         self.vtysh(&["-c", question])
+    }
+
+    /// What is planned for FRR, and what of it must stay.
+    pub(crate) fn part(plan: &HostPlan) -> HostPlan {
+        let mut part = plan.hold_all().map_or_else(HostPlan::default, HostPlan::held);
+        for planned in plan.items().values().filter(|planned| matches!(planned.item, Item::Section(_))) {
+            part.add(&planned.owner, planned.item.clone());
+        }
+        plan.holds().iter().for_each(|(owner, reason)| part.hold(owner.clone(), reason));
+        part
+    }
+
+    /// Has FRR let go of VRFs whose devices are about to go. What it does not let go of now it is told again when they are gone.
+    ///
+    /// # Errors
+    /// If it cannot be asked, or refuses.
+    pub fn let_go(&mut self, plan: &HostPlan) -> Result<()> {
+        let sections = plan.items().values().filter(|planned| self.takes(&planned.item.key()));
+        let sections: Vec<Planned> = sections.cloned().collect();
+        let mut wanted = Wanted::new();
+        for Planned { owner, item } in sections {
+            // What nothing can be made of stays as it is.
+            let item = self.normal(&item).unwrap_or(item);
+            wanted.insert(item.key(), Planned { owner, item });
+        }
+        let actual = self.read(&wanted)?;
+        for words in leaving::steps(&diff(plan, &wanted, &actual).ops) {
+            debug!(words, "telling FRR which VRFs go");
+            self.say(&words)?;
+        }
+        Ok(())
     }
 
     /// Sockets of the daemons that forget what they were told when they end. Who is connected with one hears of its end.

@@ -19,7 +19,7 @@ pub type Actual = BTreeMap<Key, Seen>;
 pub struct Seen {
     /// What it is, as far as anybody asks.
     pub item: Item,
-    /// Whose it is.
+    /// As its mark says; decides whether it may be changed or removed.
     pub whose: Whose,
 }
 

@@ -21,6 +21,8 @@ pub struct Programs {
     frr: Frr,
     /// Whether FRR is known to have nothing of ours.
     frr_is_clean: bool,
+    /// What FRR let go for last.
+    frr_let_go: Option<HostPlan>,
     ofctl: PathBuf,
     /// Where the switch has its sockets.
     folder: Option<PathBuf>,
@@ -36,6 +38,7 @@ impl Programs {
             nft: Nft::new("nft", Nft::NODE),
             frr: Frr::new("vtysh", Frr::NODE),
             frr_is_clean: false,
+            frr_let_go: None,
             ofctl: "ovs-ofctl".into(),
             folder,
             crowded: crowded.to_owned(),
@@ -78,10 +81,27 @@ impl Programs {
         self
     }
 
-    /// FRR is asked while sections are planned, and then until it has none of ours. On most nodes nobody ever plans one.
+    /// Has FRR let go of VRFs before the kernel's part of the plan is made true; once for each plan. What it does not let go of now is
+    /// seen afterwards, and said then.
+    pub fn let_go(&mut self, plan: &HostPlan) {
+        let part = Frr::part(plan);
+        if !self.frr_matters(&part) || self.frr_let_go.as_ref() == Some(&part) {
+            return;
+        }
+        let _seen_later = self.frr.let_go(&part);
+        self.frr_let_go = Some(part);
+    }
+
+    /// On most nodes nobody ever plans a section.
+    fn frr_matters(&self, plan: &HostPlan) -> bool {
+        let planned = plan.items().keys().any(|key| matches!(key, Key::Section(_)));
+        planned || (!self.frr_is_clean && self.frr.is_there())
+    }
+
+    /// FRR is asked while sections are planned, and then until it has none of ours.
     fn apply_sections(&mut self, plan: &HostPlan) -> Applied {
         let planned = plan.items().keys().any(|key| matches!(key, Key::Section(_)));
-        if !planned && (self.frr_is_clean || !self.frr.is_there()) {
+        if !self.frr_matters(plan) {
             return Applied::default();
         }
         let mut applied = bring(&mut self.frr, plan);

@@ -29,7 +29,7 @@ pub struct Surroundings {
 /// A device.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OwnLink {
-    /// Its name.
+    /// As the kernel lists it, such as `eth0`.
     pub name: String,
     /// Its MAC address.
     pub mac: Option<Mac>,

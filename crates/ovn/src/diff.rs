@@ -20,27 +20,27 @@ pub enum PlanError {
     /// Two rows of one plan have the same path.
     #[error("{table} {path} is planned twice")]
     Twice {
-        /// The table.
+        /// Its name in the schema, such as `Logical_Switch`.
         table: &'static str,
-        /// The path.
+        /// What the UUID of both rows is made from.
         path: Str,
     },
     /// A row outside the slice that was asked for, or outside everything that is ours.
     #[error("{table} {path} does not belong to the slice {slice}")]
     Outside {
-        /// The table.
+        /// Its name in the schema, such as `Logical_Switch`.
         table: &'static str,
-        /// The path.
+        /// Where the row would be.
         path: Str,
-        /// The slice.
+        /// The path of one row or, with a `:` at its end, the beginning of many.
         slice: Str,
     },
     /// A table, column or map key that is not declared as ours.
     #[error("{table} {path} sets {what}, which is not declared as ours")]
     Undeclared {
-        /// The table.
+        /// Its name in the schema, such as `Logical_Switch`.
         table: &'static str,
-        /// The path.
+        /// That of the row that sets it.
         path: Str,
         /// The column or key.
         what: String,
@@ -109,7 +109,7 @@ pub struct Modify {
 pub struct ColumnChange {
     /// Its name.
     pub column: &'static str,
-    /// What it is.
+    /// What the replica has.
     pub old: Datum,
     /// What it shall be, keys of other owners included.
     pub new: Datum,
@@ -143,7 +143,7 @@ pub enum How {
 pub struct Delete {
     /// The table and the row.
     pub row: RowKey,
-    /// Its path.
+    /// The key in the replica's index by which its slice found it.
     pub path: Str,
     /// When.
     pub phase: Phase,

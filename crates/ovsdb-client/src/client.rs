@@ -55,7 +55,7 @@ pub enum ClientEvent {
     Connected(Remote),
     /// The connection, or the attempt at one, ended.
     Disconnected {
-        /// The remote.
+        /// Which of the configured servers it was to.
         remote: Remote,
         /// Why.
         reason: String,

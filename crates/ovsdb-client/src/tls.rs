@@ -17,7 +17,7 @@ pub struct TlsFiles {
     pub ca: PathBuf,
     /// Our certificate.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The private key of our certificate, without a passphrase.
     pub key: PathBuf,
 }
 

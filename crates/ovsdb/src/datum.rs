@@ -16,9 +16,9 @@ pub enum Atom {
     Integer(i64),
     /// A double. Compared by total order, so that it can live in a set.
     Real(f64),
-    /// A Boolean.
+    /// JSON `true` or `false`.
     Boolean(bool),
-    /// A string.
+    /// A JSON string: any Unicode text.
     String(Str),
     /// The UUID of a row.
     Uuid(Uuid),

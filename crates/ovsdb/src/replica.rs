@@ -41,7 +41,7 @@ pub struct Layout {
 /// A monitored column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayoutColumn {
-    /// Its name.
+    /// As the schema has it, such as `external_ids`.
     pub name: Str,
     /// Its type.
     pub ty: ColumnType,
@@ -96,7 +96,7 @@ impl<'a> RowRef<'a> {
 /// What an update did to one row. The replica may be further along when a change is looked at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The table.
+    /// Its number in this replica; [`Replica::layout`] knows its name.
     pub table: TableId,
     /// The row.
     pub uuid: Uuid,
@@ -164,7 +164,7 @@ impl Replica {
         &self.tables[table.index()].spec.layout
     }
 
-    /// One row.
+    /// Looks a row up by its UUID.
     pub fn row(&self, table: TableId, uuid: Uuid) -> Option<RowRef<'_>> {
         let t = &self.tables[table.index()];
         t.rows.get(&uuid).map(|row| RowRef { layout: &t.spec.layout, uuid, row })

@@ -18,7 +18,7 @@ pub struct DatabaseSchema {
     pub tables: BTreeMap<Str, TableSchema>,
 }
 
-/// One table.
+/// A `<table-schema>` of RFC 7047.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSchema {
     /// The columns by name, without `_uuid` and `_version`.
@@ -31,7 +31,7 @@ pub struct TableSchema {
     pub max_rows: Option<u64>,
 }
 
-/// One column.
+/// A `<column-schema>` of RFC 7047.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnSchema {
     /// What it holds.

@@ -46,7 +46,7 @@ pub enum Op {
         table: Name,
         /// Which rows.
         conditions: Vec<Condition>,
-        /// What.
+        /// What is done to the columns of each of these rows.
         mutations: Vec<Mutation>,
     },
     /// Rows go.
@@ -99,11 +99,11 @@ pub enum Op {
 /// One condition on a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// The column.
+    /// By its name; `_uuid` is the row's identity.
     pub column: Name,
     /// The comparison.
     pub function: Function,
-    /// With what.
+    /// What the column is compared with: the right-hand side.
     pub value: Datum,
 }
 
@@ -134,9 +134,9 @@ pub enum Function {
     GreaterOrEqual,
     /// `>`
     Greater,
-    /// `includes`
+    /// `includes`: the column has at least these elements or pairs.
     Includes,
-    /// `excludes`
+    /// `excludes`: the column has none of these elements or pairs.
     Excludes,
 }
 
@@ -158,7 +158,7 @@ impl Function {
 /// One mutation of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mutation {
-    /// The column.
+    /// One that the schema lets change after the insert.
     pub column: Name,
     /// The operator.
     pub mutator: Mutator,
@@ -181,7 +181,7 @@ pub enum Mutator {
     Modulo,
     /// `insert`; does not change the value of a map key that exists.
     Insert,
-    /// `delete`
+    /// `delete`; what is not there is no error.
     Delete,
 }
 
@@ -199,7 +199,7 @@ impl Mutator {
     }
 }
 
-/// What a `wait` waits for.
+/// How a `wait` compares the rows that it finds with those that it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitUntil {
     /// The rows are exactly the given ones.

@@ -12,7 +12,6 @@ use crate::row::{core, map};
 pub(crate) static ROOM: Room<Zone> = Room { name: "common", kinds: &[&Common] };
 
 crate::slice_key! {
-    /// All of it.
     struct CommonKey, CommonKeys {} at ["zone", "common"]
 }
 

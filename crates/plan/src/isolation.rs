@@ -21,7 +21,6 @@ use crate::room::{Kind, Room, SliceKey as _, Slices};
 pub(crate) static ROOM: Room<Zone> = Room { name: "isolation", kinds: &[&Isolation] };
 
 crate::slice_key! {
-    /// All of it.
     struct IsolationKey, IsolationKeys {} at ["zone", "isolation"]
 }
 

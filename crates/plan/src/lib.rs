@@ -90,7 +90,7 @@ impl Dirty {
         }
     }
 
-    /// Everything.
+    /// Every slice of both databases, and all of the host's plan.
     pub fn everything() -> Self {
         Self {
             northbound: vec![String::new()],

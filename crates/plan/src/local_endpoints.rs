@@ -10,7 +10,7 @@ use causeway_zone::{Choice, ServiceInfo, Serving, Zone};
 /// What one of the node's ports says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LocalEndpoints {
-    /// The service.
+    /// Whose `spec.healthCheckNodePort` the port is.
     pub service: ObjectKey,
     /// How many endpoints of it this node has.
     pub count: usize,

@@ -22,7 +22,7 @@ pub struct Answer {
     pub line: usize,
     /// Which database.
     pub database: &'static str,
-    /// The slice.
+    /// The path of one row or, with a `:` at its end, the beginning of many, such as `zone:common:`.
     pub slice: String,
     /// Rows and members; none means that what is there goes.
     pub rows: Vec<Row>,
@@ -34,7 +34,7 @@ pub struct Answer {
 /// A planned row or member.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// Its table.
+    /// Its name in the schema, such as `Logical_Switch`.
     pub table: &'static str,
     /// What it is known by.
     pub path: String,

@@ -66,7 +66,7 @@ impl PolicyObject for crd::BaselineAdminNetworkPolicy {
 /// A policy that was watched as one of this kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfKind<K> {
-    /// The policy.
+    /// Its `id` has the same kind.
     pub policy: ClusterPolicy,
     kind: PhantomData<K>,
 }

@@ -40,7 +40,7 @@ pub struct EndpointSlice {
     pub address_type: String,
     /// The ports of every endpoint in it; none at all stands for all ports.
     pub ports: Option<Vec<discovery::EndpointPort>>,
-    /// The endpoints.
+    /// As the object has them, those that are not ready included.
     pub endpoints: Vec<Endpoint>,
 }
 
@@ -77,7 +77,7 @@ pub struct Reference {
     uid: Option<Box<str>>,
 }
 
-/// A port of endpoints.
+/// One numbered port of all endpoints in a slice.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EndpointPort {
     /// The name of the service's port.

@@ -23,9 +23,9 @@ pub struct Unread {}
 /// `namespace/name` of an object in a namespace.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct ObjectKey {
-    /// The namespace.
+    /// `metadata.namespace` of the object.
     pub namespace: NamespaceName,
-    /// The name.
+    /// `metadata.name` of the object.
     pub name: String,
 }
 
@@ -46,7 +46,7 @@ impl FromStr for ObjectKey {
     }
 }
 
-/// A namespace.
+/// What roles look at of a Kubernetes Namespace.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Namespace {
     /// What it is called.

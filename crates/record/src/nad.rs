@@ -22,7 +22,7 @@ pub struct Nad {
     pub created: i64,
     /// Whether it is going.
     pub deleting: bool,
-    /// Its labels.
+    /// All of them: the cluster manager adds those that the network's object has.
     pub labels: Texts,
     /// All its annotations: those of a network are copied from the network's object.
     pub annotations: Texts,

@@ -15,7 +15,7 @@ use crate::meta::{Unread, created, uid};
 use crate::read::read;
 use crate::{Read, Texts, Watched};
 
-/// A node.
+/// What roles look at of a Kubernetes Node.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "Plain")]
 pub struct Node {

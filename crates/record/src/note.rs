@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// The object that an event is about.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Regarding {
-    /// Its `apiVersion`.
+    /// Group and version, such as `k8s.ovn.org/v1`.
     pub api_version: String,
-    /// Its kind.
+    /// As manifests write it, such as `ClusterUserDefinedNetwork`.
     pub kind: String,
     /// Its namespace, if it has one.
     pub namespace: Option<String>,
-    /// Its name.
+    /// `metadata.name` of the object.
     pub name: String,
     /// Its UID.
     pub uid: String,

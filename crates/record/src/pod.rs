@@ -16,7 +16,7 @@ use crate::read::{self, read};
 use crate::service::{port, protocol};
 use crate::{HostPorts, ObjectKey, Protocol, Read, Texts, Watched};
 
-/// A pod.
+/// What roles look at of a Kubernetes Pod.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Pod {
     /// What it is called.
@@ -67,7 +67,7 @@ pub struct Pod {
 /// A port that a container has a name for.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct NamedPort {
-    /// The name.
+    /// What services and policies call the port, such as `http`.
     pub name: String,
     /// What is spoken there.
     pub protocol: Protocol,

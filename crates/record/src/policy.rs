@@ -23,7 +23,7 @@ use crate::{ObjectKey, Protocol, Watched};
 
 pub use bounds::MOST_SUBNETS;
 
-/// A NetworkPolicy.
+/// A policy of `networking.k8s.io/v1`, with its selectors and subnets read.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct NetworkPolicy {
     /// What it is called.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Watched;
 
-/// The report of one zone.
+/// What a zone tells the cluster manager in its `ZoneReport` object.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ZoneReport {
     /// The node whose zone it is.

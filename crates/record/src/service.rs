@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use causeway_api::service::{MOST_EXTERNAL_IPS, MOST_SOURCE_RANGES};
 use causeway_types::Cidr;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1 as core;
@@ -15,7 +16,7 @@ use crate::{ObjectKey, Protocol, Watched};
 /// How long a client stays with its endpoint if the service does not say.
 const AFFINITY_SECONDS: i32 = 10_800;
 
-/// A service.
+/// What load balancers are made of: some fields of a Kubernetes Service.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Service {
     /// What it is called.
@@ -25,7 +26,7 @@ pub struct Service {
     pub created: i64,
     /// `spec.clusterIPs`; a headless service and an alias have none.
     pub cluster_ips: Vec<IpAddr>,
-    /// Its ports.
+    /// `spec.ports`, without those of protocols that are not known.
     pub ports: Vec<ServicePort>,
     /// Whether only endpoints on the client's own node serve: `internalTrafficPolicy: Local`.
     pub local: bool,
@@ -51,7 +52,7 @@ pub struct Service {
     pub affinity: Option<u32>,
 }
 
-/// A port of a service.
+/// An element of a Service's `spec.ports`.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ServicePort {
     /// Its name, by which endpoints know it; empty if it has none.
@@ -137,10 +138,6 @@ fn balanced_ips(status: ServiceStatus) -> impl Iterator<Item = IpAddr> {
     whole.filter_map(|one| one.ip?.parse().ok())
 }
 
-/// At most so many source ranges of a service count, when those are merged that lie side by side: every node has each of them for
-/// each address and port.
-const MOST_SOURCE_RANGES: usize = 256;
-
 /// Who may come, where somebody says so. A range that cannot be read lets nobody in, and neither does a list of such ranges alone, or
 /// one that is too long: whom a part of it would let in is not what was meant.
 fn source_ranges(said: Vec<String>) -> Option<Vec<Cidr>> {
@@ -149,9 +146,7 @@ fn source_ranges(said: Vec<String>) -> Option<Vec<Cidr>> {
     Some(if merged.len() > MOST_SOURCE_RANGES { Vec::new() } else { merged })
 }
 
-/// At most so many addresses of a service count.
-const MOST_EXTERNAL_IPS: usize = 64;
-
+/// The first ones, however many there are.
 fn distinct(addresses: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
     let all: BTreeSet<IpAddr> = addresses.take(MOST_EXTERNAL_IPS).collect();
     all.into_iter().collect()

@@ -20,11 +20,11 @@ pub enum Priority {
 /// The object that a write is about.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Target {
-    /// Its kind.
+    /// Gives the API group and the plural, by [`Kind::resource`].
     pub kind: Kind,
     /// Its namespace, if it has one.
     pub namespace: Option<String>,
-    /// Its name.
+    /// `metadata.name` of the object.
     pub name: String,
 }
 
@@ -107,7 +107,7 @@ pub enum Part {
     Object,
     /// The report of a zone.
     Report,
-    /// The status.
+    /// Fields of its subresource `status`.
     Status,
 }
 
@@ -136,14 +136,14 @@ impl fmt::Display for Part {
 pub enum Action {
     /// Merge this into the object, or into one of its subresources.
     Merge {
-        /// The subresource.
+        /// `status`, or none for the object itself.
         subresource: Option<&'static str>,
         /// What is merged. With `metadata.uid` only into that very object.
         body: Value,
     },
     /// Apply this, with all fields that it names becoming ours.
     Apply {
-        /// The subresource.
+        /// `status`, or none for the object itself.
         subresource: Option<&'static str>,
         /// Who applies.
         manager: &'static str,

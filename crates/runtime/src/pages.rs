@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Page {
     /// The number and its words, such as `200 OK`.
     pub status: &'static str,
-    /// The type of the content.
+    /// For the header `Content-Type`, such as `application/json`.
     pub content_type: &'static str,
     /// The content.
     pub body: String,

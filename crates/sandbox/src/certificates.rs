@@ -26,13 +26,11 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A client.
     pub fn client(name: impl Into<String>, user: impl Into<String>, group: Option<&str>) -> Identity {
         let group = group.map(str::to_owned);
         Identity { name: name.into(), user: user.into(), group, serves: Vec::new() }
     }
 
-    /// A server.
     pub fn server(name: impl Into<String>, serves: Vec<String>) -> Identity {
         let name = name.into();
         Identity { user: name.clone(), name, group: None, serves }

@@ -61,7 +61,7 @@ impl Folder {
         private_folder(&self.path("images"))
     }
 
-    /// What is wanted.
+    /// Reads `wanted.json`; it is an error if there is no sandbox here.
     pub fn wanted(&self) -> Result<Wanted> {
         let path = self.path("wanted.json");
         read_json(&path)?.ok_or_else(|| {

@@ -289,7 +289,7 @@ impl Sandbox {
         Ok(name)
     }
 
-    /// Removes a node.
+    /// Switches a node off and deletes its Node object, its disk and its name.
     pub fn remove_node(&self, node: &str) -> Result<()> {
         remove_node(&self.folder, node)
     }

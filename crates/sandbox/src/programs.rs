@@ -62,7 +62,7 @@ impl Programs {
         &self.folder
     }
 
-    /// A program.
+    /// The path of one of them, such as `kubelet`; it need not be there.
     pub fn program(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

@@ -35,7 +35,7 @@ pub enum Plugin {
 /// Flags of Causeway's roles, beside those that follow from the sandbox itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flags {
-    /// For the cluster manager.
+    /// Words for `causeway cluster-manager`, last on its command line.
     #[serde(default)]
     pub cluster_manager: Vec<String>,
     /// For the node role, the same on every node.
@@ -63,7 +63,7 @@ pub struct Wanted {
     pub flags: Flags,
     /// The port on the machine's loopback address where the API server answers.
     pub api_port: u16,
-    /// The nodes.
+    /// By name, from `n1`; those that are switched off stay listed.
     pub nodes: BTreeMap<String, Node>,
     /// Image archives, by the name of their file in the folder `images`.
     pub images: Vec<String>,

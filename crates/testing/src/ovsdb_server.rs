@@ -68,7 +68,7 @@ impl OvsdbServer {
         self.folder().join("db")
     }
 
-    /// The socket.
+    /// The Unix socket on which the server listens.
     pub fn socket(&self) -> PathBuf {
         self.folder().join("sock")
     }

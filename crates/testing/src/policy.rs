@@ -17,7 +17,7 @@ pub struct Person {
     pub namespace: String,
     /// What it is called there.
     pub name: String,
-    /// Its labels.
+    /// What selectors of policies look at.
     pub labels: BTreeMap<String, String>,
     /// Its ports that have names: name, protocol in small letters, number.
     pub ports: Vec<(String, String, u16)>,

@@ -54,7 +54,7 @@ fn daemon(database: &OvsdbServer, datapath: Datapath) -> Child {
 }
 
 impl Switch {
-    /// Starts one.
+    /// Starts ovsdb-server and ovs-vswitchd on the userspace datapath, with an empty `br-int`.
     pub fn start() -> Switch {
         Self::start_with(&[])
     }

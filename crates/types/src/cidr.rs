@@ -136,7 +136,7 @@ impl Cidr {
         self.0
     }
 
-    /// The family.
+    /// IPv4 or IPv6.
     pub fn family(&self) -> Family {
         Family::of(&self.0.addr())
     }

@@ -43,7 +43,7 @@ impl ConnectSubnet {
         self.network_prefix
     }
 
-    /// The family.
+    /// IPv4 or IPv6; blocks and links have the same.
     pub fn family(&self) -> Family {
         self.cidr.family()
     }
@@ -165,7 +165,7 @@ pub enum ConnectOwner {
 }
 
 impl ConnectOwner {
-    /// The network.
+    /// The id of the network that has the block or slice.
     pub const fn network(self) -> NetworkId {
         match self {
             Self::Layer3(id) | Self::Layer2(id) => id,

@@ -40,7 +40,7 @@ impl MasqueradePair {
 pub enum MasqueradeRole {
     /// OVN's own side.
     Ovn = 1,
-    /// The host.
+    /// The node itself: what it sends to services has this source.
     Host = 2,
     /// The host, for services with external traffic policy Local.
     HostLocal = 3,

@@ -65,7 +65,7 @@ impl Mac {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// In the order of the text.
     pub const fn bytes(self) -> [u8; 6] {
         self.0
     }

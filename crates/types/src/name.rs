@@ -91,7 +91,7 @@ name!(
     ObjectName, "object", is_subdomain, SUBDOMAIN
 );
 name!(
-    /// The name of a node.
+    /// The name of a node: a DNS subdomain.
     NodeName, "node", is_subdomain, SUBDOMAIN
 );
 name!(

@@ -51,7 +51,7 @@ impl NetworkNames {
         Self { network, prefix }
     }
 
-    /// The network.
+    /// Whose names these are.
     pub fn network(&self) -> &NetworkName {
         &self.network
     }
@@ -76,7 +76,7 @@ impl NetworkNames {
         self.prefixed("ovn_layer2_switch")
     }
 
-    /// Localnet: the one switch.
+    /// Localnet: the one switch, called the same on every node.
     pub fn localnet_switch(&self) -> String {
         self.prefixed("ovn_localnet_switch")
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 /// A UDP connection in one of the switch's zones, each of which belongs to a logical port.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Tracked {
-    /// The zone.
+    /// Its number in connection tracking.
     pub zone: u16,
     /// Who began it.
     pub from: SocketAddr,

@@ -147,17 +147,25 @@ impl Zone {
         }
     }
 
-    /// Roads of a network have changed: endpoints outside of it are judged anew, but for those in other primary networks of the
-    /// namespace, which are served whatever roads there are.
-    pub(super) fn roads_moved(&self, network: &NetworkName, changes: &mut Changes) {
-        for namespace in self.namespaces_of(network) {
+    /// Roads of some networks have changed: endpoints outside of them are judged anew, but for those in other primary networks of the
+    /// namespace, which are served whatever roads there are. Networks may share their namespaces: each of these is looked at once.
+    pub(super) fn roads_moved<'a>(
+        &'a self,
+        networks: impl Iterator<Item = &'a NetworkName> + Clone,
+        changes: &mut Changes,
+    ) {
+        let entries = networks.clone().filter_map(|network| self.networks.get(network));
+        let texts: BTreeSet<&str> =
+            entries.flat_map(|entry| entry.nads()).map(|nad| nad.namespace()).collect();
+        for namespace in texts.into_iter().filter_map(|text| NamespaceName::new(text).ok()) {
             let primaries = self.primary_names(&namespace);
-            let outside = |one: &EndpointInfo| {
-                let in_it = |own: &NetworkName| self.is_in(own, one.address);
-                !in_it(network) && !primaries.iter().any(|primary| in_it(primary))
-            };
+            let outside = |one: &EndpointInfo| !primaries.iter().any(|own| self.is_in(own, one.address));
+            let own: BTreeSet<&NetworkName> = self.nads.networks_in(&namespace).collect();
+            let here: Vec<&NetworkName> = networks.clone().filter(|network| own.contains(network)).collect();
             for service in self.services.naming(&namespace, outside) {
-                changes.add(Change::Endpoints { service, network: network.clone() });
+                for network in here.iter().copied().cloned() {
+                    changes.add(Change::Endpoints { service: service.clone(), network });
+                }
             }
         }
     }

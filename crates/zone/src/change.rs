@@ -28,23 +28,23 @@ pub enum Change {
     Namespace(NamespaceName),
     /// A namespace has one more primary network than those that it had, younger than them all.
     Sibling {
-        /// The namespace.
+        /// Its services are on one more network.
         namespace: NamespaceName,
-        /// The network.
+        /// The youngest of the namespace's primary networks.
         network: NetworkName,
     },
     /// What a network is here: its definition, its number, or whether it is rendered.
     Network(NetworkName),
     /// Whether another node uses a network.
     Use {
-        /// The network.
+        /// A network that a pod there uses or used, or one that is connected with it.
         network: NetworkName,
         /// The other node.
         node: NodeName,
     },
     /// What a pod has on a network.
     Pod {
-        /// The pod.
+        /// On whichever node; it may be gone.
         pod: ObjectKey,
         /// A network that it is on, or was on.
         network: NetworkName,
@@ -55,9 +55,9 @@ pub enum Change {
     Service(ObjectKey),
     /// The endpoints of a service on a network.
     Endpoints {
-        /// The service.
+        /// Of its rows those on this network alone are concerned.
         service: ObjectKey,
-        /// The network.
+        /// Where the addresses of its slices count.
         network: NetworkName,
     },
     /// Which connections make the services of a network reachable from others.
@@ -77,16 +77,16 @@ pub enum Change {
     Place(ConnectName),
     /// The rules of a policy on a network, or whether it is about a pod of this node there.
     Policy {
-        /// The policy.
+        /// A NetworkPolicy or a cluster-scoped policy.
         policy: PolicyKey,
-        /// The network.
+        /// Where it is about pods of this node, or was.
         network: NetworkName,
     },
     /// Whether pods of a namespace on a network are closed to what nobody allows.
     Isolation {
-        /// The namespace.
+        /// Whose pods are closed, or open again.
         namespace: NamespaceName,
-        /// The network.
+        /// Pods that are on other networks are not concerned.
         network: NetworkName,
     },
     /// Whom policies on a network select among those who were there already.
@@ -95,20 +95,20 @@ pub enum Change {
     Versions,
     /// Whether rules name a set for a class of networks, or under which numbers of ports.
     PeerSet {
-        /// The set.
+        /// By the hash of what it selects.
         set: SetMark,
-        /// The class.
+        /// The key of a [`Class`](super::Class): a network's name, or a mark of several.
         class: Arc<str>,
     },
     /// Whether an address is in a set.
     Peer {
-        /// The set.
+        /// By the hash of what it selects.
         set: SetMark,
         /// The number of the port that the set's name has there.
         number: Number,
         /// The network of the address; none is a node's.
         network: Option<NetworkName>,
-        /// The address.
+        /// A pod's, or a node's where there is no network.
         address: IpAddr,
     },
 }

@@ -17,7 +17,7 @@ use causeway_record as record;
 /// A connection whose layout is settled.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConnectInfo {
-    /// Its name.
+    /// That of a `ClusterNetworkConnect`, or one made for primary networks that serve the same namespaces.
     pub name: ConnectName,
     /// The names of its objects.
     pub names: ConnectNames,

@@ -17,7 +17,7 @@ const OVERLAP: &str = "its subnets overlap those of another network of the conne
 /// What a connection is in this zone.
 #[derive(Clone, Copy, Debug)]
 pub enum Connecting<'a> {
-    /// It is settled.
+    /// Its layout is settled: plans follow it.
     Settled(&'a ConnectInfo),
     /// The cluster manager has not settled its layout: nothing is planned.
     Unsettled,
@@ -39,7 +39,7 @@ pub enum Membership<'a> {
 /// What this zone's report says of a connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConnectReport {
-    /// Its name.
+    /// `metadata.name` of the `ClusterNetworkConnect`; connections of siblings are not reported.
     pub name: ConnectName,
     /// What stands for the spec and the annotations that the zone plans from; empty if they cannot be read.
     pub hash: String,
@@ -245,7 +245,7 @@ impl Zone {
     }
 
     /// The networks of a connection that are known here, rendered or not.
-    pub fn members<'a>(&'a self, connect: &'a ConnectInfo) -> impl Iterator<Item = &'a NetworkName> {
+    pub fn members<'a>(&'a self, connect: &'a ConnectInfo) -> impl Iterator<Item = &'a NetworkName> + Clone {
         connect.places.keys().flat_map(|id| self.networks.with_id(*id))
     }
 
@@ -403,9 +403,8 @@ impl Zone {
             None => changes.add(Change::Connect(name.clone())),
         }
         self.grants_of_changed(old.as_ref().and_then(Entry::info), new.and_then(Entry::info), &mut changes);
-        for network in before.union(&after).flat_map(|id| self.networks.with_id(*id)) {
-            self.roads_moved(network, &mut changes);
-        }
+        let concerned = before.union(&after).flat_map(|id| self.networks.with_id(*id));
+        self.roads_moved(concerned, &mut changes);
         let readable = |entry: Option<&Entry>| entry.is_none_or(|entry| entry.state.is_ok());
         let stubs = |entry: Option<&Entry>| entry.and_then(Entry::info).map(ConnectInfo::has_stubs);
         let moved = stubs(old.as_ref()) != stubs(new);
@@ -489,9 +488,7 @@ impl Zone {
             let shape = self.shape(info);
             info.into_iter().for_each(|info| member_changed(info, network, changes));
             info.into_iter().for_each(|info| self.grants_changed(info, changes));
-            info.into_iter()
-                .flat_map(|info| self.members(info))
-                .for_each(|peer| self.roads_moved(peer, changes));
+            self.roads_moved(info.into_iter().flat_map(|info| self.members(info)), changes);
             let Some(entry) = self.connects.entries.get_mut(&name) else { continue };
             if entry.shape != shape {
                 entry.shape = shape;

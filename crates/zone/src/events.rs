@@ -1,12 +1,14 @@
 //! What each event changes in the index, and which facts are others after it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use causeway_api::annotations::{OpenPort, keys};
 use causeway_api::crd::Topology;
 use causeway_types::{NadKey, NamespaceName, NetworkName, NodeName, ObjectName};
 
 use super::nad::{self, NadInfo};
+use super::network::Spec;
 use super::node::{BridgePorts, NodeInfo};
 use super::pod::{self, Local, LocalPod, PodInfo, PodPort};
 use super::problem::{Problem, Reason, Subject};
@@ -280,6 +282,11 @@ impl Zone {
             self.primary_names(&object.namespace).into_iter().cloned().collect();
         let before = self.nads.network(&key).cloned();
         let after = info.as_ref().and_then(|info| info.network.clone());
+        let said: BTreeMap<NetworkName, Option<Arc<Spec>>> = before
+            .iter()
+            .chain(&after)
+            .map(|network| (network.clone(), self.networks.said(network).cloned()))
+            .collect();
         let pods: Vec<ObjectKey> = self.pods.of_nad(&key).collect();
         pods.iter().for_each(|pod| self.pod_changed(pod, &mut changes));
         self.count(&pods, &key, before.as_ref(), false, &mut changes);
@@ -299,7 +306,10 @@ impl Zone {
             self.pod_changed(pod, &mut changes);
         }
         self.primaries_changed(&object.namespace, &primaries, &mut changes);
-        self.siblings_changed(&object.namespace, primaries.into_iter().collect(), &mut changes);
+        let otherwise =
+            |(network, old): &(NetworkName, Option<Arc<Spec>>)| self.networks.said(network) != old.as_ref();
+        let said = said.into_iter().filter(otherwise).map(|(network, _)| network).collect();
+        self.siblings_changed(&object.namespace, &primaries.into_iter().collect(), said, &mut changes);
         self.people_moved(&object.namespace, &key, &mut changes);
         self.reach_changed(&mut changes);
         changes

@@ -151,11 +151,11 @@ impl ZoneConfig {
 /// This zone's own node, ready for plans.
 #[derive(Clone, Copy, Debug)]
 pub struct Here<'a> {
-    /// Its name.
+    /// What the Kubernetes Node and the zone are called.
     pub name: &'a NodeName,
     /// Its number.
     pub id: NodeId,
-    /// Its chassis.
+    /// The name of its row in Chassis, as the node claims it.
     pub chassis: &'a str,
     /// Whether its OVN checks packets against the gateway's MTU.
     pub gateway_mtu: bool,
@@ -164,11 +164,11 @@ pub struct Here<'a> {
 /// Another node, ready for plans.
 #[derive(Clone, Copy, Debug)]
 pub struct There<'a> {
-    /// Its name.
+    /// Part of the names of its OVN objects.
     pub name: &'a NodeName,
     /// Its number.
     pub id: NodeId,
-    /// Its chassis.
+    /// The name of its row in Chassis, as the cluster manager has recorded it.
     pub chassis: &'a str,
     /// Whether its layer2 networks have transit routers, as all ours have; a node that does not say so is ours.
     pub has_transit_routers: bool,
@@ -177,7 +177,7 @@ pub struct There<'a> {
 /// What a network is in this zone.
 #[derive(Clone, Copy, Debug)]
 pub enum Rendering<'a> {
-    /// It is rendered.
+    /// Plans have all of it.
     Rendered(&'a Active),
     /// None of its pods is here, but others here reach it by compact connections: it is rendered as far as these need it.
     Stub(&'a Active),
@@ -358,12 +358,12 @@ impl Zone {
         self.nodes.iter().filter(|node| node.name != self.config.node)
     }
 
-    /// All nodes.
+    /// This node and the others, whether they are ready or not.
     pub fn nodes(&self) -> impl Iterator<Item = &NodeInfo> {
         self.nodes.iter()
     }
 
-    /// A node.
+    /// What is known of a node, this one or another.
     pub fn node(&self, name: &NodeName) -> Option<&NodeInfo> {
         self.nodes.get(name)
     }

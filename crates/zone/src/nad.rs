@@ -26,8 +26,10 @@ pub(super) struct NadInfo {
 }
 
 impl NadInfo {
-    fn is_primary(&self) -> bool {
-        self.spec.as_ref().is_ok_and(|spec| spec.network.is_primary())
+    /// What it says of a primary network, and when that was created.
+    fn primary(&self) -> Option<(i64, Arc<Spec>)> {
+        let spec = self.spec.as_ref().ok().filter(|spec| spec.network.is_primary());
+        spec.map(|spec| (self.created, spec.clone()))
     }
 }
 
@@ -36,9 +38,12 @@ impl NadInfo {
 pub(super) struct Nads {
     entries: BTreeMap<Arc<NadKey>, NadInfo>,
     by_namespace: BTreeMap<NamespaceName, BTreeSet<Arc<NadKey>>>,
-    /// Those of primary networks that count: a tenant may write many others.
-    primary: BTreeMap<NamespaceName, BTreeSet<Arc<NadKey>>>,
+    /// Those of primary networks that count, the oldest network first: a tenant may write many others.
+    primary: BTreeMap<NamespaceName, BTreeMap<Age, Arc<Spec>>>,
 }
+
+/// When the network of a definition was created, and the definition.
+type Age = (i64, Arc<NadKey>);
 
 impl Nads {
     pub(super) fn get(&self, key: &NadKey) -> Option<&NadInfo> {
@@ -57,9 +62,17 @@ impl Nads {
         key: &Arc<NadKey>,
         info: Option<NadInfo>,
     ) -> Option<NadInfo> {
-        let is_primary = info.as_ref().is_some_and(NadInfo::is_primary);
         toggle(&mut self.by_namespace, namespace, key, info.is_some());
-        toggle(&mut self.primary, namespace, key, is_primary);
+        let primary = self.primary.entry(namespace.clone()).or_default();
+        if let Some(old) = self.entries.get(key) {
+            primary.remove(&(old.created, key.clone()));
+        }
+        if let Some((created, spec)) = info.as_ref().and_then(NadInfo::primary) {
+            primary.insert((created, key.clone()), spec);
+        }
+        if primary.is_empty() {
+            self.primary.remove(namespace);
+        }
         match info {
             Some(info) => self.entries.insert(key.clone(), info),
             None => self.entries.remove(key),
@@ -86,14 +99,8 @@ impl Nads {
     /// Primary networks of a namespace, the oldest first. Namespaces may be younger than their networks, and definitions made
     /// anew, so what is asked is the age of the networks: the cluster manager has the same order.
     pub(super) fn primaries(&self, namespace: &NamespaceName) -> Vec<(&NadKey, &NetworkName)> {
-        let keys = self.primary.get(namespace).into_iter().flatten();
-        let accepted = keys.filter_map(|key| {
-            let info = self.entries.get(key)?;
-            Some((info.created, key.as_ref(), &info.spec.as_ref().ok()?.network.name))
-        });
-        let mut primaries: Vec<_> = accepted.collect();
-        primaries.sort();
-        primaries.into_iter().map(|(_, key, network)| (key, network)).collect()
+        let primaries = self.primary.get(namespace).into_iter().flatten();
+        primaries.map(|((_, key), spec)| (key.as_ref(), &spec.network.name)).collect()
     }
 }
 

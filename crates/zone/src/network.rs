@@ -63,7 +63,7 @@ pub struct OnFabric {
 /// The addresses of a network in one IP family, as far as this node is concerned.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Leg {
-    /// The family.
+    /// IPv4 or IPv6; a network has one leg of each at most.
     pub family: Family,
     /// All pod subnets of the network.
     pub subnets: Vec<Cidr>,
@@ -89,7 +89,7 @@ impl Active {
         self.id.is_default()
     }
 
-    /// The name.
+    /// As its NADs carry it; `default` for the default network.
     pub fn name(&self) -> &NetworkName {
         self.names.network()
     }

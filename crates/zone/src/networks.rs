@@ -170,7 +170,7 @@ impl Networks {
     }
 
     /// The networks that have a number: one, unless something is badly wrong.
-    pub(super) fn with_id(&self, id: NetworkId) -> impl Iterator<Item = &NetworkName> {
+    pub(super) fn with_id(&self, id: NetworkId) -> impl Iterator<Item = &NetworkName> + Clone {
         self.claims.get(&Claim::Id(id)).into_iter().flatten().map(|(_, name)| name)
     }
 
@@ -180,8 +180,8 @@ impl Networks {
     }
 
     /// What most definitions of a network say, whoever stands in its way.
-    pub(super) fn said(&self, name: &NetworkName) -> Option<&Spec> {
-        self.get(name)?.chosen().ok().map(|spec| &**spec)
+    pub(super) fn said(&self, name: &NetworkName) -> Option<&Arc<Spec>> {
+        self.get(name)?.chosen().ok()
     }
 
     /// What counts of a network, if nobody stands in its way.

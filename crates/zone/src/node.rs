@@ -17,10 +17,10 @@ use causeway_record as record;
 /// Something that an annotation says: nothing, a value, or a text that cannot be read.
 pub type Fact<T> = record::Read<T>;
 
-/// A node.
+/// What a zone knows of a node, its own or another.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NodeInfo {
-    /// Its name.
+    /// `metadata.name` of the Node object.
     pub name: NodeName,
     /// Its number.
     pub id: Fact<NodeId>,
@@ -82,7 +82,7 @@ impl Gateway {
 /// The ports of the bridge to the outside, by the numbers that flows know them by.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct BridgePorts {
-    /// The bridge.
+    /// Its name in Open vSwitch, such as `br-ex`.
     pub bridge: String,
     /// The port towards OVN, once it is there.
     pub patch: Option<u32>,

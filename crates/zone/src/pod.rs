@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use causeway_record as record;
 
-/// A pod.
+/// What a zone keeps of a pod: of another node's only the ports that matter here.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PodInfo {
     /// Where it runs.

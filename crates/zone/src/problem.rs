@@ -78,7 +78,7 @@ pub enum Reason {
     Overlap,
 }
 
-/// One problem.
+/// Why something is not as it was asked for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     /// The kind of problem.

@@ -23,7 +23,7 @@ pub struct Cgroup {
 /// By what the kubelet is known.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Kubelet {
-    /// By its cgroup.
+    /// By the cgroup of version 2 that it runs in.
     Cgroup(Cgroup),
     /// By the user that it runs as, and so is everybody else of that user.
     User(u32),
@@ -35,7 +35,7 @@ pub enum Kubelet {
 /// By what processes of the node are known.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Processes {
-    /// The kubelet.
+    /// Of the node's processes it alone reaches locked addresses of pods.
     pub kubelet: Kubelet,
     /// Pods that were looked for, by UID; none is one that has no cgroup of version 2.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -45,7 +45,7 @@ pub struct Processes {
 /// A pod in the node's own network that does not reach everything.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Confined<'a> {
-    /// The pod.
+    /// One of this node's, with `hostNetwork`.
     pub pod: &'a ObjectKey,
     /// Its UID.
     pub uid: &'a str,

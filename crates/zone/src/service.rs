@@ -16,7 +16,7 @@ pub struct ServiceInfo {
     pub created: i64,
     /// Its addresses, one of each family at most.
     pub addresses: Box<[IpAddr]>,
-    /// Its ports.
+    /// From `spec.ports`, with the node ports.
     pub ports: Box<[ServicePort]>,
     /// Whether only endpoints on the client's own node serve.
     pub local: bool,
@@ -50,7 +50,7 @@ pub struct SliceInfo {
 /// An address of an endpoint.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct EndpointInfo {
-    /// The address.
+    /// Of the family that its slice has.
     pub address: IpAddr,
     /// Whether it is ready.
     pub ready: bool,

@@ -317,7 +317,6 @@ impl Zone {
         service: &ServiceInfo,
         networks: &[&'a NetworkName],
     ) -> Option<&'a NetworkName> {
-        let networks: Vec<&NetworkName> = self.those_rendered(networks).collect();
         let serves = |network: &'a NetworkName, here: bool, choice: Choice| {
             let own = |one: &EndpointInfo| {
                 (one.here || !here) && service.chooses(choice, one) && self.is_in(network, one.address)
@@ -326,8 +325,10 @@ impl Zone {
         };
         let places = if service.external_local { [true, false].as_slice() } else { &[false] };
         let mut steps = places.iter().flat_map(|here| Choice::ALL.map(|choice| (*here, choice)));
-        steps
-            .find_map(|(here, choice)| networks.iter().copied().find(|network| serves(network, here, choice)))
+        // Most have one on the first network: the others are not looked at then.
+        steps.find_map(|(here, choice)| {
+            self.those_rendered(networks).find(|network| serves(network, here, choice))
+        })
     }
 
     /// The networks that services of a namespace are on, or may be on.

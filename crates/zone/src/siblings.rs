@@ -16,16 +16,20 @@ use super::{Change, Changes, Zone};
 /// Who is beside whom.
 #[derive(Debug, Default)]
 pub(super) struct Siblings {
-    /// In how many namespaces two networks are side by side.
+    /// In how many namespaces two networks come one after the other by name. All of a namespace are side by side by this, and there
+    /// are no more of it than networks.
     beside: BTreeMap<NetworkName, BTreeMap<NetworkName, u32>>,
     /// The connection that a network is in.
-    joined: BTreeMap<NetworkName, Joined>,
+    joined: BTreeMap<NetworkName, ConnectName>,
+    roads: BTreeMap<ConnectName, Road>,
+    /// The connections whose networks have a set in common: only one of them can have its name.
+    of_set: BTreeMap<NetworkSet, BTreeSet<ConnectName>>,
 }
 
-/// A network's connection, and the set whose name that has, or would have.
+/// What is on a connection, and the set whose name that has, or would have.
 #[derive(Clone, Debug)]
-struct Joined {
-    name: ConnectName,
+struct Road {
+    members: BTreeSet<NetworkName>,
     set: Option<NetworkSet>,
 }
 
@@ -38,29 +42,46 @@ struct Group {
     places: BTreeMap<NetworkId, Result<Place, String>>,
 }
 
+/// Two networks of a namespace that come one after the other.
+type Pair<'a> = (&'a NetworkName, &'a NetworkName);
+
+fn pairs(networks: &BTreeSet<NetworkName>) -> BTreeSet<Pair<'_>> {
+    networks.iter().zip(networks.iter().skip(1)).collect()
+}
+
 impl Siblings {
-    /// Counts that some of a namespace's networks are side by side with all of them, or no longer. The others are what they were.
-    fn count(&mut self, some: &BTreeSet<NetworkName>, all: &BTreeSet<NetworkName>, add: bool) {
-        for one in some {
-            for other in all.iter().filter(|other| *other != one) {
-                self.count_one(one, other, add);
-                if !some.contains(other) {
-                    self.count_one(other, one, add);
-                }
+    /// Counts that a namespace has other networks now, and gives those that are side by side with somebody else than before.
+    fn count(
+        &mut self,
+        before: &BTreeSet<NetworkName>,
+        after: &BTreeSet<NetworkName>,
+    ) -> BTreeSet<NetworkName> {
+        let (before, after) = (pairs(before), pairs(after));
+        let gone = before.difference(&after).map(|pair| (*pair, false));
+        let come = after.difference(&before).map(|pair| (*pair, true));
+        let mut moved = BTreeSet::new();
+        for ((one, other), add) in gone.chain(come) {
+            self.count_one(one, other, add);
+            if self.count_one(other, one, add) {
+                moved.extend([one.clone(), other.clone()]);
             }
         }
+        moved
     }
 
-    fn count_one(&mut self, one: &NetworkName, other: &NetworkName, add: bool) {
+    /// Whether they are side by side in a first namespace now, or were in the last one.
+    fn count_one(&mut self, one: &NetworkName, other: &NetworkName, add: bool) -> bool {
         let beside = self.beside.entry(one.clone()).or_default();
         let count = beside.entry(other.clone()).or_default();
         *count = if add { *count + 1 } else { count.saturating_sub(1) };
-        if *count == 0 {
+        let count = *count;
+        if count == 0 {
             beside.remove(other);
         }
         if beside.is_empty() {
             self.beside.remove(one);
         }
+        count == u32::from(add)
     }
 
     /// The network and all that are side by side with it, or with one that is.
@@ -69,9 +90,7 @@ impl Siblings {
         let mut next = vec![network];
         while let Some(one) = next.pop() {
             for other in self.beside.get(one).into_iter().flat_map(BTreeMap::keys) {
-                // Most are known already, and names are long.
-                if !found.contains(other) {
-                    found.insert(other.clone());
+                if found.insert(other.clone()) {
                     next.push(other);
                 }
             }
@@ -81,47 +100,83 @@ impl Siblings {
 
     /// Everybody whose connection may be another one after a change of these.
     fn concerned(&self, networks: BTreeSet<NetworkName>) -> BTreeSet<NetworkName> {
-        let joined = networks.iter().filter_map(|one| self.joined.get(one));
-        let names: BTreeSet<&ConnectName> = joined.map(|joined| &joined.name).collect();
-        let with_them =
-            self.joined.iter().filter(|(_, joined)| names.contains(&joined.name)).map(|(one, _)| one.clone());
-        let mut all: BTreeSet<NetworkName> = with_them.collect();
+        let names: BTreeSet<&ConnectName> = networks.iter().filter_map(|one| self.joined.get(one)).collect();
+        let with_them = names.into_iter().filter_map(|name| self.roads.get(name));
+        let mut all: BTreeSet<NetworkName> = with_them.flat_map(|road| &road.members).cloned().collect();
         let mut around = BTreeSet::new();
-        for network in networks.into_iter().filter(|one| self.beside.contains_key(one)) {
+        for network in networks.iter().filter(|one| self.beside.contains_key(*one)) {
             // Who is around one of them is around each.
-            if !around.contains(&network) {
-                around.append(&mut self.around(&network));
+            if !around.contains(network) {
+                around.append(&mut self.around(network));
             }
         }
         all.append(&mut around);
+        all.extend(networks);
         all
+    }
+
+    /// The networks on connections that have the name of one of these sets, or would have it.
+    fn of_sets(&self, sets: &BTreeSet<NetworkSet>) -> impl Iterator<Item = &NetworkName> {
+        let names = sets.iter().filter_map(|set| self.of_set.get(set)).flatten();
+        names.filter_map(|name| self.roads.get(name)).flat_map(|road| &road.members)
+    }
+
+    fn set(&self, network: &NetworkName) -> Option<NetworkSet> {
+        self.roads.get(self.joined.get(network)?)?.set
+    }
+
+    fn join(&mut self, name: &ConnectName, road: Road) {
+        for member in &road.members {
+            self.joined.insert(member.clone(), name.clone());
+        }
+        if let Some(set) = road.set {
+            self.of_set.entry(set).or_default().insert(name.clone());
+        }
+        self.roads.insert(name.clone(), road);
+    }
+
+    /// A network is in no connection any more, and gives the one that it was in. A connection is left by all of its networks.
+    fn leave(&mut self, network: &NetworkName) -> Option<ConnectName> {
+        let name = self.joined.remove(network)?;
+        if let Some(set) = self.roads.remove(&name).and_then(|road| road.set)
+            && let Some(names) = self.of_set.get_mut(&set)
+        {
+            names.remove(&name);
+            if names.is_empty() {
+                self.of_set.remove(&set);
+            }
+        }
+        Some(name)
     }
 }
 
 impl Zone {
     /// The primary networks of a namespace.
-    pub(super) fn primary_set(&self, namespace: &NamespaceName) -> BTreeSet<NetworkName> {
+    fn primary_set(&self, namespace: &NamespaceName) -> BTreeSet<NetworkName> {
         self.primaries(namespace).into_iter().map(|(_, network)| network.clone()).collect()
     }
 
-    /// Definitions of a namespace have changed; before that, these were its primary networks.
+    /// Definitions of a namespace have changed; before that, these were its primary networks. Of some networks something else is said now.
+    /// Where the namespace only does what others do already, nobody is looked at.
     pub(super) fn siblings_changed(
         &mut self,
         namespace: &NamespaceName,
-        before: BTreeSet<NetworkName>,
+        before: &BTreeSet<NetworkName>,
+        said: BTreeSet<NetworkName>,
         changes: &mut Changes,
     ) {
         let after = self.primary_set(namespace);
-        self.siblings.count(&before.difference(&after).cloned().collect(), &before, false);
-        self.siblings.count(&after.difference(&before).cloned().collect(), &after, true);
+        let moved = self.siblings.count(before, &after);
         let changed = changes.iter().filter_map(|change| match change {
             Change::Network(network) => Some(network.clone()),
             _ => None,
         });
-        let mut concerned = self.siblings.concerned(changed.chain(before).chain(after).collect());
-        concerned.append(&mut self.of_their_sets(&concerned));
+        let seeds: BTreeSet<NetworkName> = changed.chain(moved).chain(said).collect();
+        let mut concerned = self.siblings.concerned(seeds);
+        let others = self.of_their_sets(&concerned);
+        concerned.extend(others);
         let old: BTreeSet<ConnectName> =
-            concerned.iter().filter_map(|one| self.siblings.joined.remove(one)).map(|one| one.name).collect();
+            concerned.iter().filter_map(|one| self.siblings.leave(one)).collect();
         let new = self.sibling_connections(concerned);
         for name in old.iter().filter(|name| !new.contains_key(*name)) {
             changes.merge(self.set_siblings(name, None));
@@ -135,13 +190,8 @@ impl Zone {
     /// side yet, and only some of them can have its name.
     fn of_their_sets(&self, networks: &BTreeSet<NetworkName>) -> BTreeSet<NetworkName> {
         let now = networks.iter().filter_map(|one| self.networks.said(one)?.set);
-        let before = networks.iter().filter_map(|one| self.siblings.joined.get(one)?.set);
-        let sets: BTreeSet<NetworkSet> = now.chain(before).collect();
-        let is_of_them = |one: &&NetworkName| {
-            self.networks.said(one).and_then(|spec| spec.set).is_some_and(|set| sets.contains(&set))
-        };
-        let all = self.siblings.beside.keys().filter(|_| !sets.is_empty());
-        all.filter(is_of_them).cloned().collect()
+        let before = networks.iter().filter_map(|one| self.siblings.set(one));
+        self.siblings.of_sets(&now.chain(before).collect()).cloned().collect()
     }
 
     /// The connections that these networks are in.
@@ -149,9 +199,7 @@ impl Zone {
         let (mut taken, mut found) = (BTreeSet::new(), BTreeMap::new());
         for Group { first, members, set, places } in self.sibling_groups(networks) {
             let name = name_of(first, set.filter(|set| taken.insert(*set)));
-            for member in members {
-                self.siblings.joined.insert(member, Joined { name: name.clone(), set });
-            }
+            self.siblings.join(&name, Road { members, set });
             found.insert(name.clone(), ConnectInfo::of_siblings(name, places));
         }
         found

@@ -33,10 +33,10 @@ pub enum Protocol {
     Icmpv6,
 }
 
-/// One open port.
+/// An entry of the annotation `k8s.ovn.org/open-default-ports`.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct OpenPort {
-    /// The protocol.
+    /// Read in any case, such as `TCP`; written in small letters.
     pub protocol: Protocol,
     /// The port, for protocols that have ports.
     #[serde(skip_serializing_if = "Option::is_none")]

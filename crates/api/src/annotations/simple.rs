@@ -94,7 +94,6 @@ struct Both<T> {
 
 /// Something that belongs to one IP family.
 pub trait OfFamily: std::fmt::Display {
-    /// The family.
     fn family(&self) -> Family;
 }
 

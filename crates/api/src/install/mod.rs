@@ -45,7 +45,7 @@ pub const FREED_NUMBERS: &str = "causeway-freed-numbers";
 pub const FREED_NUMBERS_KEY: &str = "reuse";
 
 impl Installation {
-    /// The user that the cluster manager is.
+    /// What the API server calls the cluster manager: `system:serviceaccount:causeway:cluster-manager`, say.
     pub fn cluster_manager_user(&self) -> String {
         format!("system:serviceaccount:{}:{CLUSTER_MANAGER}", self.namespace)
     }

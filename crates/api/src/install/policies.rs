@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Installation, NODE_USER_PREFIX};
 use crate::annotations::keys;
+use crate::service::{MOST_EXTERNAL_IPS, MOST_SOURCE_RANGES};
 
 /// The policies with their bindings.
 pub fn policies(installation: &Installation) -> Vec<Value> {
@@ -19,7 +20,34 @@ pub fn policies(installation: &Installation) -> Vec<Value> {
         requested_addresses(),
         attachments(installation),
     ];
-    all.into_iter().flat_map(|policy| [policy.policy(), policy.binding()]).collect()
+    let refusals = all.into_iter().map(|policy| (policy, Effect::Refuses));
+    let warnings = [(services(), Effect::Warns)];
+    let both = refusals.chain(warnings);
+    both.flat_map(|(policy, effect)| [policy.policy(effect), policy.binding(effect)]).collect()
+}
+
+/// What becomes of a request that a policy objects to.
+#[derive(Clone, Copy)]
+enum Effect {
+    Refuses,
+    Warns,
+}
+
+impl Effect {
+    fn action(self) -> &'static str {
+        match self {
+            Self::Refuses => "Deny",
+            Self::Warns => "Warn",
+        }
+    }
+
+    /// Who would only be warned is not stopped by a policy that fails.
+    fn on_failure(self) -> &'static str {
+        match self {
+            Self::Refuses => "Fail",
+            Self::Warns => "Ignore",
+        }
+    }
 }
 
 struct Policy {
@@ -31,9 +59,9 @@ struct Policy {
 }
 
 impl Policy {
-    fn policy(&self) -> Value {
+    fn policy(&self, effect: Effect) -> Value {
         let mut spec = json!({
-            "failurePolicy": "Fail",
+            "failurePolicy": effect.on_failure(),
             "matchConstraints": {"resourceRules": self.rules},
             "validations": self.validations,
         });
@@ -51,12 +79,12 @@ impl Policy {
         })
     }
 
-    fn binding(&self) -> Value {
+    fn binding(&self, effect: Effect) -> Value {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingAdmissionPolicyBinding",
             "metadata": {"name": self.name},
-            "spec": {"policyName": self.name, "validationActions": ["Deny"]},
+            "spec": {"policyName": self.name, "validationActions": [effect.action()]},
         })
     }
 }
@@ -407,6 +435,37 @@ fn attachments(installation: &Installation) -> Policy {
                 "message": "this NetworkAttachmentDefinition is a network with a number: create another one instead of changing its \
                             configuration",
             },
+        ]),
+    }
+}
+
+/// Lists of which not all counts. The API server has no bound for them, so whoever writes a longer one is told at once: a service has
+/// nothing that says it later.
+fn services() -> Policy {
+    let count = |list: &str| format!("(has(object.spec.{list}) ? size(object.spec.{list}) : 0)");
+    let told = |list: &str, most: usize, words: &str| {
+        json!({
+            "expression": format!("variables.{list} <= {most}"),
+            "messageExpression": format!("'spec.{list} has ' + string(variables.{list}) + ' entries: {words}'"),
+        })
+    };
+    let ranges = format!(
+        "at most {MOST_SOURCE_RANGES} count, when those that lie side by side are merged, and nobody gets in by the load balancer if \
+         more are left"
+    );
+    let lists = ["loadBalancerSourceRanges", "externalIPs"];
+    Policy {
+        name: "causeway-services",
+        rules: json!([rule(&[""], &["services"], &["CREATE", "UPDATE"])]),
+        conditions: Value::Null,
+        variables: lists.map(|list| variable(list, count(list))).into(),
+        validations: json!([
+            told("loadBalancerSourceRanges", MOST_SOURCE_RANGES, &ranges),
+            told(
+                "externalIPs",
+                MOST_EXTERNAL_IPS,
+                &format!("the first {MOST_EXTERNAL_IPS} count, the others do not")
+            ),
         ]),
     }
 }

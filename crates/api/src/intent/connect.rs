@@ -22,7 +22,7 @@ const HASH_BYTES: usize = 16;
 /// A ClusterNetworkConnect, from either spelling.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Connect {
-    /// Its name.
+    /// `metadata.name` of the object.
     pub name: ConnectName,
     /// What it selects.
     pub selections: Vec<Selection>,

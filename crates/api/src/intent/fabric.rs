@@ -25,11 +25,11 @@ impl Evpn {
 /// A network and its instances on the fabric. Claims are compared by age, then by the network's name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FabricClaim {
-    /// The network.
+    /// Whose place on the fabric it is; decides between claims of equal age.
     pub network: NetworkName,
     /// When its object was created, in seconds since 1970.
     pub created: i64,
-    /// Its instances.
+    /// MAC-VRF and IP-VRF, as far as it has them.
     pub instances: Vec<EvpnInstance>,
 }
 

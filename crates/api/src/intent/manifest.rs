@@ -12,13 +12,13 @@ use crate::crd::{
 /// One of the objects that this crate knows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Manifest {
-    /// A UserDefinedNetwork.
+    /// Read from `k8s.ovn.org/v1` or `v1alpha1`.
     UserDefinedNetwork(Box<UserDefinedNetwork>),
-    /// A ClusterUserDefinedNetwork.
+    /// Read from `k8s.ovn.org/v1` or `v1alpha1`.
     ClusterUserDefinedNetwork(Box<ClusterUserDefinedNetwork>),
-    /// A ClusterNetworkConnect.
+    /// Read from `k8s.ovn.org/v1` alone.
     ClusterNetworkConnect(Box<ClusterNetworkConnect>),
-    /// A NetworkAttachmentDefinition.
+    /// Read from `k8s.cni.cncf.io/v1` alone.
     NetworkAttachmentDefinition(Box<NetworkAttachmentDefinition>),
 }
 

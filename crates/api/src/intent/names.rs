@@ -10,7 +10,7 @@ use super::problem::{Problem, Reason};
 /// A network and its age. Networks are compared by age, then by name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Named {
-    /// The network.
+    /// What the names of its OVN objects are made from.
     pub network: NetworkName,
     /// When its object was created, in seconds since 1970.
     pub created: i64,

@@ -56,7 +56,7 @@ pub struct Network {
     pub uplink: Option<String>,
 }
 
-/// A pod subnet.
+/// A range of a network's pod addresses; a layer3 network cuts each node's part from it.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct PodSubnet {
     /// The subnet.

@@ -62,7 +62,7 @@ impl Reason {
     }
 }
 
-/// One problem.
+/// Something that is wrong with an object, ready for its conditions.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Problem {
     /// The kind of problem.

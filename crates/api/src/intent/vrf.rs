@@ -27,7 +27,7 @@ impl Network {
 /// A network and the name of its VRF. Claims are compared by age, then by the network's name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VrfClaim {
-    /// The network.
+    /// Who wants the VRF name; decides between claims of equal age.
     pub network: NetworkName,
     /// When its object was created, in seconds since 1970.
     pub created: i64,

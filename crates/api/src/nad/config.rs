@@ -111,7 +111,7 @@ pub struct CniEvpn {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CniEvpnInstance {
-    /// The route target.
+    /// `<AS number>:<number>`, `<IPv4 address>:<number>` or `*:<number>`; made from AS number and VNI if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route_target: Option<String>,
     /// The VXLAN network identifier.

@@ -21,9 +21,9 @@ const LONGEST_COPY: usize = 4096;
 /// The kinds of objects that have networks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OwnerKind {
-    /// UserDefinedNetwork.
+    /// It has one NAD, in its own namespace.
     UserDefinedNetwork,
-    /// ClusterUserDefinedNetwork.
+    /// It has a NAD in every namespace that it selects.
     ClusterUserDefinedNetwork,
 }
 
@@ -40,7 +40,7 @@ impl OwnerKind {
 /// The object that a NAD is rendered from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Owner {
-    /// Its kind.
+    /// Goes into the NAD's owner reference, with name and UID.
     pub kind: OwnerKind,
     /// Its name, which is the NAD's too.
     pub name: String,

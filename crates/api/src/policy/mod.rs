@@ -82,7 +82,7 @@ impl fmt::Display for PolicyKind {
 /// Which policy is meant.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct PolicyId {
-    /// Its kind.
+    /// Policies of different kinds may have the same name.
     pub kind: PolicyKind,
     /// What it is called.
     pub name: String,
@@ -194,7 +194,7 @@ pub struct Pods {
 pub enum PortMatch {
     /// All ports from the first to the last.
     Port {
-        /// The protocol.
+        /// TCP, UDP or SCTP.
         protocol: Protocol,
         /// From 1.
         first: u16,

@@ -19,7 +19,7 @@ const AFTER_ALL: u16 = 241;
 /// priorities are asked first, within the tier.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Order {
-    /// The tier.
+    /// Before NetworkPolicies (ACL tier 1) or after them (ACL tier 3).
     pub tier: Tier,
     /// The priority that was written; the BaselineAdminNetworkPolicy has none.
     pub written: Option<u16>,
@@ -45,7 +45,7 @@ pub enum Refusal {
         direction: Direction,
         /// How many there may be.
         room: u16,
-        /// The priority.
+        /// As the policy says, 0 to 1000; from 100 on a policy has room for 25 rules in each direction.
         priority: u16,
     },
     /// More rules than there is room for without a priority.

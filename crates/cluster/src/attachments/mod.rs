@@ -22,7 +22,6 @@ use crate::owners::Owners;
 use crate::trouble::{INVALID_CONFIG, Trouble};
 use crate::{Manager, OwnerKey};
 
-/// All attachments.
 #[derive(Debug, Default)]
 pub(crate) struct Attachments {
     all: BTreeMap<ObjectKey, State>,

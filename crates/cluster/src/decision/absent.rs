@@ -15,7 +15,7 @@ use super::select::selects_cluster_network;
 pub struct Absent {
     /// What it is called.
     pub name: ObjectName,
-    /// Its labels.
+    /// Those of the object; `kubernetes.io/metadata.name` is added when this is applied.
     pub labels: BTreeMap<String, String>,
     /// How it is to be laid out, if that can be read.
     pub topology: Option<Topology>,

@@ -30,7 +30,7 @@ pub struct Cluster {
 /// A network, as far as connections care.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    /// Its name.
+    /// As its NADs carry it, such as `cluster_udn_blue`.
     pub name: NetworkName,
     /// Who made it.
     pub origin: NetworkOrigin,
@@ -101,9 +101,9 @@ impl fmt::Display for Network {
 /// A namespace and the networks that serve it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its name.
+    /// `metadata.name`; selectors see it as the label `kubernetes.io/metadata.name`.
     pub name: NamespaceName,
-    /// Its labels.
+    /// Selectors of primary networks look at them.
     pub labels: BTreeMap<String, String>,
     /// The primary networks of its pods; none when they use the default network.
     pub primaries: Vec<NetworkName>,
@@ -112,16 +112,16 @@ pub struct Namespace {
 /// A node that has an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRecord {
-    /// Its name.
+    /// Part of the names of its ports on connect routers.
     pub name: NodeName,
-    /// Its id.
+    /// Also the number of its link in the block of a layer3 network.
     pub id: NodeId,
 }
 
 /// A `ClusterNetworkConnect` and what its annotations hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connect {
-    /// Its name.
+    /// `metadata.name` of the object.
     pub name: ConnectName,
     /// When it was created, in seconds since 1970.
     pub created: i64,

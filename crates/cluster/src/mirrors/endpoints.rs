@@ -23,7 +23,6 @@ const ENDPOINT_NOT_SERVED: &str = "EndpointNotServed";
 
 /// What an endpoint is.
 pub(super) enum Judged<'a> {
-    /// It is served, as this.
     Served(Cow<'a, Endpoint>),
     /// It waits for a pod that has no address yet, or is gone: a matter of moments.
     Absent,

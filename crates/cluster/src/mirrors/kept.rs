@@ -44,7 +44,6 @@ pub(super) struct Source {
     pub(super) endpoints: Vec<Endpoint>,
 }
 
-/// A mirror.
 #[derive(Debug)]
 pub(super) struct Mirror {
     /// The name of the slice that it says to mirror; empty if it says nothing.

@@ -33,7 +33,6 @@ enum Wanted<'a> {
     Hold,
     /// No mirror.
     Absent,
-    /// This mirror.
     Mirror(Shape<'a>),
 }
 

@@ -63,7 +63,6 @@ struct Owner {
 /// Which namespaces an owner is for.
 #[derive(Clone, Debug)]
 enum Selects {
-    /// Its own.
     Own(NamespaceName),
     /// Those with these labels.
     Labels(Box<LabelSelector>, Option<Selector>),

@@ -33,7 +33,6 @@ pub use usage::AddressUse;
 pub(crate) use usage::Fullness;
 use wanted::{Choice, Offer, Refusal, Wanted, nad_of};
 
-/// All pods.
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
     all: BTreeMap<ObjectKey, PodState>,

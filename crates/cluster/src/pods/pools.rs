@@ -64,7 +64,6 @@ impl Pools {
     }
 }
 
-/// One pool.
 #[derive(Debug)]
 pub(super) struct Pool {
     addresses: AddressPool<AddressOwner>,

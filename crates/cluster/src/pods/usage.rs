@@ -42,7 +42,6 @@ pub(crate) enum Fullness {
     Roomy,
     /// Nine of ten are given out.
     Nearly,
-    /// All are.
     Full,
 }
 

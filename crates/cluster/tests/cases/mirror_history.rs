@@ -25,7 +25,6 @@ enum Happens {
     ByHand(u8),
     /// A slice comes, or has other endpoints: pods and an address.
     Slice(u8, u8, Vec<u8>, bool),
-    /// A slice goes.
     SliceGoes(u8, u8),
     /// A namespace's label is set or taken away.
     Label(u8, bool),

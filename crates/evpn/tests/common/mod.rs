@@ -35,7 +35,6 @@ pub(crate) fn annotation(vni: &str, asn: &str) -> BTreeMap<String, String> {
     pairs(&[("neutron_bgpvpn:vni", vni), ("neutron_bgpvpn:as", asn)])
 }
 
-/// A row.
 pub(crate) fn row(kind: &str, datapath: u128, mac: &str, options: &[(&str, &str)]) -> RawPort {
     let mac = if mac.is_empty() { Vec::new() } else { vec![mac.to_owned()] };
     RawPort { kind: kind.into(), datapath: id(datapath), mac, options: pairs(options), ..RawPort::default() }
@@ -43,11 +42,8 @@ pub(crate) fn row(kind: &str, datapath: u128, mac: &str, options: &[(&str, &str)
 
 /// A world in which rows are put and taken away.
 pub(crate) struct World {
-    /// The agent.
     pub(crate) agent: Agent,
-    /// The rows.
     pub(crate) rows: BTreeMap<String, RawPort>,
-    /// The node.
     pub(crate) node: Node,
 }
 

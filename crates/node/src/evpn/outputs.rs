@@ -117,10 +117,15 @@ impl Outputs {
     }
 
     /// Makes the plan true in these places, and says in which it is not. The order is that in which things can be made; what stands on
-    /// a device goes with it, and FRR lets go of a VRF only when its device is gone.
+    /// a device goes with it. FRR hears of a VRF that goes before its device does, and lets go of it only when that is gone.
     pub(super) fn apply(&mut self, plan: &HostPlan, look: Look) -> (Applied, Look) {
         let mut all = Applied::default();
         let mut again = Look::default();
+        let frr = look.frr && self.frr_matters(plan);
+        if frr && (look.ports || look.kernel) {
+            // What it does not let go of now is seen below, and said there.
+            let _seen_below = self.frr.let_go(plan);
+        }
         if look.ports {
             again.ports = add(&mut all, bring(&mut self.ports, plan));
         }
@@ -132,7 +137,7 @@ impl Outputs {
                 again.flows |= add(&mut all, bring(self.flows_of(&bridge), plan));
             }
         }
-        if look.frr && self.frr_matters(plan) {
+        if frr {
             again.frr = add(&mut all, bring(&mut self.frr, plan));
         }
         (all, again)

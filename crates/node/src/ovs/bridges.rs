@@ -14,7 +14,7 @@ const UPLINK: &str = "bridge-uplink";
 /// Bridges by name; the integration bridge is not among them.
 pub type Bridges = BTreeMap<String, BridgeSeen>;
 
-/// A bridge.
+/// A row of `Bridge` in the switch's database, with its ports.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct BridgeSeen {
     /// Another one for a bridge that was made again.
@@ -25,16 +25,16 @@ pub struct BridgeSeen {
     pub ports: BTreeMap<String, BridgePort>,
 }
 
-/// A port of a bridge.
+/// A row of `Port`, and what its interface says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct BridgePort {
-    /// What it is.
+    /// From the `type` of its interface; several interfaces make a bond.
     pub kind: PortKind,
     /// The number by which flows know it; none while the switch has not opened it.
     pub number: Option<u32>,
 }
 
-/// What a port is.
+/// Kinds of ports, as far as they tell which one is the card to the outside.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PortKind {
     /// A device that is there without the switch: a card, a bond of the kernel, a VLAN, a cable.
@@ -54,7 +54,7 @@ pub enum PortKind {
 pub struct Mapping {
     /// The physical network.
     pub network: String,
-    /// The bridge.
+    /// Its name in Open vSwitch, such as `br-ex`.
     pub bridge: String,
     /// Whether it does; otherwise it did, and shall not any more.
     pub leads: bool,

@@ -14,7 +14,7 @@ pub(super) const SANDBOX_PREFIX: usize = 11;
 /// What the controller writes beside our ids: it starts anew when a port becomes another.
 const BY_CONTROLLER: [&str; 3] = ["ovn-installed", "ovn-installed-ts", "ovn-egress-iface"];
 
-/// A port of a pod.
+/// One interface of a pod, as its rows in `Port` and `Interface` shall be.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PodPort {
     /// The name of the host's link.

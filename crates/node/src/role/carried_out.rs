@@ -16,7 +16,6 @@ use super::trouble::Trouble;
 /// Which spec of each policy.
 type Versions = BTreeMap<PolicyId, String>;
 
-/// What is carried out.
 #[derive(Debug, Default)]
 pub(super) struct CarriedOut {
     done: Versions,

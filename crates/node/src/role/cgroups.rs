@@ -24,7 +24,6 @@ const PODS: &str = "kubepods";
 pub(super) struct Told {
     /// Its cgroup, below the mount.
     pub(super) cgroup: Option<String>,
-    /// Its user.
     pub(super) user: u32,
 }
 

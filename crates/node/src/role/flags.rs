@@ -32,7 +32,7 @@ pub struct NodeFlags {
     pub(super) gateway: GatewayFlags,
     #[command(flatten)]
     pub(super) isolation: IsolationFlags,
-    /// The node that this is
+    /// Its name in Kubernetes
     #[arg(long, env = "NODE_NAME", value_name = "NAME")]
     pub(super) node_name: NodeName,
     /// The zone's northbound database

@@ -246,8 +246,9 @@ fn lock(programs: &Mutex<Programs>) -> MutexGuard<'_, Programs> {
     programs.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What blocks: the kernel, then what stands on its links.
+/// What blocks: what must go before devices do, the kernel, then what stands on its links.
 fn apply(kernel: Kernel, programs: &Mutex<Programs>, plan: &HostPlan) -> Applied {
+    lock(programs).let_go(plan);
     let mut applied = kernel.apply_host(plan);
     let more = lock(programs).apply(plan);
     applied.writes += more.writes;

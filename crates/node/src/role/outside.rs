@@ -156,7 +156,6 @@ impl Outside {
         }
     }
 
-    /// In a word.
     pub(super) fn word(&self) -> &'static str {
         match &self.way {
             Way::Unknown => "unknown",

@@ -10,7 +10,6 @@ use causeway_zone::{Subject, Zone};
 /// A slice that is not as planned.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Trouble {
-    /// The slice.
     pub(super) slice: Str,
     /// Who is not as it was asked for; the first is the one to tell.
     pub(super) blame: Vec<Subject>,

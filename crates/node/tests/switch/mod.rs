@@ -120,7 +120,6 @@ impl Sandbox {
     }
 }
 
-/// The node.
 pub struct Node {
     pub pods: Told,
     pub ovs: Ovs,

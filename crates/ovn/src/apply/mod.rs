@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct Options {
     /// The OVSDB lock that every transaction asserts, if any.
     pub lock: Option<Str>,
-    /// Rows of one round.
+    /// Rows that differ, at which a round takes no more slices.
     pub round_rows: usize,
     /// Rows at which a transaction is full.
     pub txn_rows: usize,

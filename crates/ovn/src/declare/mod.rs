@@ -171,7 +171,7 @@ impl Decl {
 pub struct Declarations {
     /// Its name.
     pub database: &'static str,
-    /// Its tables.
+    /// All that are monitored; a plan for any other is refused.
     pub tables: &'static [Decl],
 }
 

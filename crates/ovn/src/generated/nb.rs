@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub const DATABASE: &str = "OVN_Northbound";
 
 table! {
-    /// `ACL`
+    /// `ACL`: a row goes with the last strong reference to it.
     Acl = "ACL" in "OVN_Northbound" {
         action: Str = "action",
         direction: Str = "direction",
@@ -31,7 +31,7 @@ table! {
 }
 
 table! {
-    /// `Address_Set`
+    /// `Address_Set`: a row stays until it is deleted.
     AddressSet = "Address_Set" in "OVN_Northbound" {
         addresses: Members<Str> = "addresses",
         external_ids: Pairs = "external_ids",
@@ -40,7 +40,7 @@ table! {
 }
 
 table! {
-    /// `BFD`
+    /// `BFD`: a row stays until it is deleted.
     Bfd = "BFD" in "OVN_Northbound" {
         detect_mult: Option<i64> = "detect_mult",
         dst_ip: Str = "dst_ip",
@@ -54,7 +54,7 @@ table! {
 }
 
 table! {
-    /// `Chassis_Template_Var`
+    /// `Chassis_Template_Var`: a row stays until it is deleted.
     ChassisTemplateVar = "Chassis_Template_Var" in "OVN_Northbound" {
         chassis: Str = "chassis",
         external_ids: Pairs = "external_ids",
@@ -63,7 +63,7 @@ table! {
 }
 
 table! {
-    /// `Connection`
+    /// `Connection`: a row goes with the last strong reference to it.
     Connection = "Connection" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         inactivity_probe: Option<i64> = "inactivity_probe",
@@ -76,7 +76,7 @@ table! {
 }
 
 table! {
-    /// `Copp`
+    /// `Copp`: a row stays until it is deleted.
     Copp = "Copp" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         meters: Pairs = "meters",
@@ -85,7 +85,7 @@ table! {
 }
 
 table! {
-    /// `DHCP_Options`
+    /// `DHCP_Options`: a row stays until it is deleted.
     DhcpOptions = "DHCP_Options" in "OVN_Northbound" {
         cidr: Str = "cidr",
         external_ids: Pairs = "external_ids",
@@ -94,7 +94,7 @@ table! {
 }
 
 table! {
-    /// `DHCP_Relay`
+    /// `DHCP_Relay`: a row stays until it is deleted.
     DhcpRelay = "DHCP_Relay" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         name: Str = "name",
@@ -104,7 +104,7 @@ table! {
 }
 
 table! {
-    /// `DNS`
+    /// `DNS`: a row stays until it is deleted.
     Dns = "DNS" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         options: Pairs = "options",
@@ -113,7 +113,7 @@ table! {
 }
 
 table! {
-    /// `Forwarding_Group`
+    /// `Forwarding_Group`: a row goes with the last strong reference to it.
     ForwardingGroup = "Forwarding_Group" in "OVN_Northbound" {
         child_port: Members<Str> = "child_port",
         external_ids: Pairs = "external_ids",
@@ -125,7 +125,7 @@ table! {
 }
 
 table! {
-    /// `Gateway_Chassis`
+    /// `Gateway_Chassis`: a row goes with the last strong reference to it.
     GatewayChassis = "Gateway_Chassis" in "OVN_Northbound" {
         chassis_name: Str = "chassis_name",
         external_ids: Pairs = "external_ids",
@@ -136,7 +136,7 @@ table! {
 }
 
 table! {
-    /// `HA_Chassis`
+    /// `HA_Chassis`: a row goes with the last strong reference to it.
     HaChassis = "HA_Chassis" in "OVN_Northbound" {
         chassis_name: Str = "chassis_name",
         external_ids: Pairs = "external_ids",
@@ -145,7 +145,7 @@ table! {
 }
 
 table! {
-    /// `HA_Chassis_Group`
+    /// `HA_Chassis_Group`: a row stays until it is deleted.
     HaChassisGroup = "HA_Chassis_Group" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         ha_chassis: Members<Uuid> = "ha_chassis",
@@ -154,7 +154,7 @@ table! {
 }
 
 table! {
-    /// `Load_Balancer`
+    /// `Load_Balancer`: a row stays until it is deleted.
     LoadBalancer = "Load_Balancer" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         health_check: Members<Uuid> = "health_check",
@@ -168,7 +168,7 @@ table! {
 }
 
 table! {
-    /// `Load_Balancer_Group`
+    /// `Load_Balancer_Group`: a row stays until it is deleted.
     LoadBalancerGroup = "Load_Balancer_Group" in "OVN_Northbound" {
         load_balancer: Members<Uuid> = "load_balancer",
         name: Str = "name",
@@ -176,7 +176,7 @@ table! {
 }
 
 table! {
-    /// `Load_Balancer_Health_Check`
+    /// `Load_Balancer_Health_Check`: a row goes with the last strong reference to it.
     LoadBalancerHealthCheck = "Load_Balancer_Health_Check" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         options: Pairs = "options",
@@ -185,7 +185,7 @@ table! {
 }
 
 table! {
-    /// `Logical_Router`
+    /// `Logical_Router`: a row stays until it is deleted.
     LogicalRouter = "Logical_Router" in "OVN_Northbound" {
         copp: Option<Uuid> = "copp",
         enabled: Option<bool> = "enabled",
@@ -202,7 +202,7 @@ table! {
 }
 
 table! {
-    /// `Logical_Router_Policy`
+    /// `Logical_Router_Policy`: a row goes with the last strong reference to it.
     LogicalRouterPolicy = "Logical_Router_Policy" in "OVN_Northbound" {
         action: Str = "action",
         bfd_sessions: Members<Uuid> = "bfd_sessions",
@@ -218,7 +218,7 @@ table! {
 }
 
 table! {
-    /// `Logical_Router_Port`
+    /// `Logical_Router_Port`: a row goes with the last strong reference to it.
     LogicalRouterPort = "Logical_Router_Port" in "OVN_Northbound" {
         dhcp_relay: Option<Uuid> = "dhcp_relay",
         enabled: Option<bool> = "enabled",
@@ -237,7 +237,7 @@ table! {
 }
 
 table! {
-    /// `Logical_Router_Static_Route`
+    /// `Logical_Router_Static_Route`: a row goes with the last strong reference to it.
     LogicalRouterStaticRoute = "Logical_Router_Static_Route" in "OVN_Northbound" {
         bfd: Option<Uuid> = "bfd",
         external_ids: Pairs = "external_ids",
@@ -252,7 +252,7 @@ table! {
 }
 
 table! {
-    /// `Logical_Switch`
+    /// `Logical_Switch`: a row stays until it is deleted.
     LogicalSwitch = "Logical_Switch" in "OVN_Northbound" {
         acls: Members<Uuid> = "acls",
         copp: Option<Uuid> = "copp",
@@ -269,7 +269,7 @@ table! {
 }
 
 table! {
-    /// `Logical_Switch_Port`
+    /// `Logical_Switch_Port`: a row goes with the last strong reference to it.
     LogicalSwitchPort = "Logical_Switch_Port" in "OVN_Northbound" {
         addresses: Members<Str> = "addresses",
         dhcpv4_options: Option<Uuid> = "dhcpv4_options",
@@ -292,7 +292,7 @@ table! {
 }
 
 table! {
-    /// `Meter`
+    /// `Meter`: a row stays until it is deleted.
     Meter = "Meter" in "OVN_Northbound" {
         bands: Members<Uuid> = "bands",
         external_ids: Pairs = "external_ids",
@@ -303,7 +303,7 @@ table! {
 }
 
 table! {
-    /// `Meter_Band`
+    /// `Meter_Band`: a row goes with the last strong reference to it.
     MeterBand = "Meter_Band" in "OVN_Northbound" {
         action: Str = "action",
         burst_size: i64 = "burst_size",
@@ -313,7 +313,7 @@ table! {
 }
 
 table! {
-    /// `Mirror`
+    /// `Mirror`: a row stays until it is deleted.
     Mirror = "Mirror" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         filter: Str = "filter",
@@ -325,7 +325,7 @@ table! {
 }
 
 table! {
-    /// `NAT`
+    /// `NAT`: a row goes with the last strong reference to it.
     Nat = "NAT" in "OVN_Northbound" {
         allowed_ext_ips: Option<Uuid> = "allowed_ext_ips",
         exempted_ext_ips: Option<Uuid> = "exempted_ext_ips",
@@ -344,7 +344,7 @@ table! {
 }
 
 table! {
-    /// `NB_Global`
+    /// `NB_Global`: a row stays until it is deleted.
     NbGlobal = "NB_Global" in "OVN_Northbound" {
         connections: Members<Uuid> = "connections",
         external_ids: Pairs = "external_ids",
@@ -362,7 +362,7 @@ table! {
 }
 
 table! {
-    /// `Port_Group`
+    /// `Port_Group`: a row stays until it is deleted.
     PortGroup = "Port_Group" in "OVN_Northbound" {
         acls: Members<Uuid> = "acls",
         external_ids: Pairs = "external_ids",
@@ -372,7 +372,7 @@ table! {
 }
 
 table! {
-    /// `QoS`
+    /// `QoS`: a row goes with the last strong reference to it.
     Qos = "QoS" in "OVN_Northbound" {
         action: BTreeMap<Str, i64> = "action",
         bandwidth: BTreeMap<Str, i64> = "bandwidth",
@@ -384,7 +384,7 @@ table! {
 }
 
 table! {
-    /// `SSL`
+    /// `SSL`: a row goes with the last strong reference to it.
     Ssl = "SSL" in "OVN_Northbound" {
         bootstrap_ca_cert: bool = "bootstrap_ca_cert",
         ca_cert: Str = "ca_cert",
@@ -398,7 +398,7 @@ table! {
 }
 
 table! {
-    /// `Sample`
+    /// `Sample`: a row goes with the last strong reference to it.
     Sample = "Sample" in "OVN_Northbound" {
         collectors: Members<Uuid> = "collectors",
         metadata: i64 = "metadata",
@@ -406,7 +406,7 @@ table! {
 }
 
 table! {
-    /// `Sample_Collector`
+    /// `Sample_Collector`: a row stays until it is deleted.
     SampleCollector = "Sample_Collector" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         id: i64 = "id",
@@ -417,7 +417,7 @@ table! {
 }
 
 table! {
-    /// `Sampling_App`
+    /// `Sampling_App`: a row stays until it is deleted.
     SamplingApp = "Sampling_App" in "OVN_Northbound" {
         external_ids: Pairs = "external_ids",
         id: i64 = "id",
@@ -426,7 +426,7 @@ table! {
 }
 
 table! {
-    /// `Static_MAC_Binding`
+    /// `Static_MAC_Binding`: a row stays until it is deleted.
     StaticMacBinding = "Static_MAC_Binding" in "OVN_Northbound" {
         ip: Str = "ip",
         logical_port: Str = "logical_port",

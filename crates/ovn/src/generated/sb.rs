@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 pub const DATABASE: &str = "OVN_Southbound";
 
 table! {
-    /// `ACL_ID`
+    /// `ACL_ID`: a row stays until it is deleted.
     AclId = "ACL_ID" in "OVN_Southbound" {
         id: i64 = "id",
     }
 }
 
 table! {
-    /// `Address_Set`
+    /// `Address_Set`: a row stays until it is deleted.
     AddressSet = "Address_Set" in "OVN_Southbound" {
         addresses: Members<Str> = "addresses",
         name: Str = "name",
@@ -26,7 +26,7 @@ table! {
 }
 
 table! {
-    /// `Advertised_Route`
+    /// `Advertised_Route`: a row stays until it is deleted.
     AdvertisedRoute = "Advertised_Route" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
         external_ids: Pairs = "external_ids",
@@ -37,7 +37,7 @@ table! {
 }
 
 table! {
-    /// `BFD`
+    /// `BFD`: a row stays until it is deleted.
     Bfd = "BFD" in "OVN_Southbound" {
         chassis_name: Str = "chassis_name",
         detect_mult: i64 = "detect_mult",
@@ -54,7 +54,7 @@ table! {
 }
 
 table! {
-    /// `Chassis`
+    /// `Chassis`: a row stays until it is deleted.
     Chassis = "Chassis" in "OVN_Southbound" {
         encaps: Members<Uuid> = "encaps",
         external_ids: Pairs = "external_ids",
@@ -68,7 +68,7 @@ table! {
 }
 
 table! {
-    /// `Chassis_Private`
+    /// `Chassis_Private`: a row stays until it is deleted.
     ChassisPrivate = "Chassis_Private" in "OVN_Southbound" {
         chassis: Option<Uuid> = "chassis",
         external_ids: Pairs = "external_ids",
@@ -79,7 +79,7 @@ table! {
 }
 
 table! {
-    /// `Chassis_Template_Var`
+    /// `Chassis_Template_Var`: a row stays until it is deleted.
     ChassisTemplateVar = "Chassis_Template_Var" in "OVN_Southbound" {
         chassis: Str = "chassis",
         variables: Pairs = "variables",
@@ -87,7 +87,7 @@ table! {
 }
 
 table! {
-    /// `Connection`
+    /// `Connection`: a row goes with the last strong reference to it.
     Connection = "Connection" in "OVN_Southbound" {
         external_ids: Pairs = "external_ids",
         inactivity_probe: Option<i64> = "inactivity_probe",
@@ -102,7 +102,7 @@ table! {
 }
 
 table! {
-    /// `Controller_Event`
+    /// `Controller_Event`: a row stays until it is deleted.
     ControllerEvent = "Controller_Event" in "OVN_Southbound" {
         chassis: Option<Uuid> = "chassis",
         event_info: Pairs = "event_info",
@@ -112,7 +112,7 @@ table! {
 }
 
 table! {
-    /// `DHCP_Options`
+    /// `DHCP_Options`: a row stays until it is deleted.
     DhcpOptions = "DHCP_Options" in "OVN_Southbound" {
         code: i64 = "code",
         name: Str = "name",
@@ -121,7 +121,7 @@ table! {
 }
 
 table! {
-    /// `DHCPv6_Options`
+    /// `DHCPv6_Options`: a row stays until it is deleted.
     Dhcpv6Options = "DHCPv6_Options" in "OVN_Southbound" {
         code: i64 = "code",
         name: Str = "name",
@@ -130,7 +130,7 @@ table! {
 }
 
 table! {
-    /// `DNS`
+    /// `DNS`: a row stays until it is deleted.
     Dns = "DNS" in "OVN_Southbound" {
         datapaths: Members<Uuid> = "datapaths",
         external_ids: Pairs = "external_ids",
@@ -140,7 +140,7 @@ table! {
 }
 
 table! {
-    /// `Datapath_Binding`
+    /// `Datapath_Binding`: a row stays until it is deleted.
     DatapathBinding = "Datapath_Binding" in "OVN_Southbound" {
         external_ids: Pairs = "external_ids",
         load_balancers: Members<Uuid> = "load_balancers",
@@ -149,7 +149,7 @@ table! {
 }
 
 table! {
-    /// `ECMP_Nexthop`
+    /// `ECMP_Nexthop`: a row stays until it is deleted.
     EcmpNexthop = "ECMP_Nexthop" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
         external_ids: Pairs = "external_ids",
@@ -160,7 +160,7 @@ table! {
 }
 
 table! {
-    /// `Encap`
+    /// `Encap`: a row goes with the last strong reference to it.
     Encap = "Encap" in "OVN_Southbound" {
         chassis_name: Str = "chassis_name",
         ip: Str = "ip",
@@ -170,7 +170,7 @@ table! {
 }
 
 table! {
-    /// `FDB`
+    /// `FDB`: a row stays until it is deleted.
     Fdb = "FDB" in "OVN_Southbound" {
         dp_key: i64 = "dp_key",
         mac: Str = "mac",
@@ -180,7 +180,7 @@ table! {
 }
 
 table! {
-    /// `Gateway_Chassis`
+    /// `Gateway_Chassis`: a row goes with the last strong reference to it.
     GatewayChassis = "Gateway_Chassis" in "OVN_Southbound" {
         chassis: Option<Uuid> = "chassis",
         external_ids: Pairs = "external_ids",
@@ -191,7 +191,7 @@ table! {
 }
 
 table! {
-    /// `HA_Chassis`
+    /// `HA_Chassis`: a row goes with the last strong reference to it.
     HaChassis = "HA_Chassis" in "OVN_Southbound" {
         chassis: Option<Uuid> = "chassis",
         external_ids: Pairs = "external_ids",
@@ -200,7 +200,7 @@ table! {
 }
 
 table! {
-    /// `HA_Chassis_Group`
+    /// `HA_Chassis_Group`: a row stays until it is deleted.
     HaChassisGroup = "HA_Chassis_Group" in "OVN_Southbound" {
         external_ids: Pairs = "external_ids",
         ha_chassis: Members<Uuid> = "ha_chassis",
@@ -210,7 +210,7 @@ table! {
 }
 
 table! {
-    /// `IGMP_Group`
+    /// `IGMP_Group`: a row stays until it is deleted.
     IgmpGroup = "IGMP_Group" in "OVN_Southbound" {
         address: Str = "address",
         chassis: Option<Uuid> = "chassis",
@@ -222,7 +222,7 @@ table! {
 }
 
 table! {
-    /// `IP_Multicast`
+    /// `IP_Multicast`: a row stays until it is deleted.
     IpMulticast = "IP_Multicast" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
         enabled: Option<bool> = "enabled",
@@ -239,7 +239,7 @@ table! {
 }
 
 table! {
-    /// `Learned_Route`
+    /// `Learned_Route`: a row stays until it is deleted.
     LearnedRoute = "Learned_Route" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
         external_ids: Pairs = "external_ids",
@@ -250,7 +250,7 @@ table! {
 }
 
 table! {
-    /// `Load_Balancer`
+    /// `Load_Balancer`: a row stays until it is deleted.
     LoadBalancer = "Load_Balancer" in "OVN_Southbound" {
         datapath_group: Option<Uuid> = "datapath_group",
         datapaths: Members<Uuid> = "datapaths",
@@ -265,14 +265,14 @@ table! {
 }
 
 table! {
-    /// `Logical_DP_Group`
+    /// `Logical_DP_Group`: a row goes with the last strong reference to it.
     LogicalDpGroup = "Logical_DP_Group" in "OVN_Southbound" {
         datapaths: Members<Uuid> = "datapaths",
     }
 }
 
 table! {
-    /// `Logical_Flow`
+    /// `Logical_Flow`: a row stays until it is deleted.
     LogicalFlow = "Logical_Flow" in "OVN_Southbound" {
         actions: Str = "actions",
         controller_meter: Option<Str> = "controller_meter",
@@ -289,7 +289,7 @@ table! {
 }
 
 table! {
-    /// `MAC_Binding`
+    /// `MAC_Binding`: a row stays until it is deleted.
     MacBinding = "MAC_Binding" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
         ip: Str = "ip",
@@ -300,7 +300,7 @@ table! {
 }
 
 table! {
-    /// `Meter`
+    /// `Meter`: a row stays until it is deleted.
     Meter = "Meter" in "OVN_Southbound" {
         bands: Members<Uuid> = "bands",
         name: Str = "name",
@@ -309,7 +309,7 @@ table! {
 }
 
 table! {
-    /// `Meter_Band`
+    /// `Meter_Band`: a row goes with the last strong reference to it.
     MeterBand = "Meter_Band" in "OVN_Southbound" {
         action: Str = "action",
         burst_size: i64 = "burst_size",
@@ -318,7 +318,7 @@ table! {
 }
 
 table! {
-    /// `Mirror`
+    /// `Mirror`: a row stays until it is deleted.
     Mirror = "Mirror" in "OVN_Southbound" {
         external_ids: Pairs = "external_ids",
         filter: Str = "filter",
@@ -330,7 +330,7 @@ table! {
 }
 
 table! {
-    /// `Multicast_Group`
+    /// `Multicast_Group`: a row stays until it is deleted.
     MulticastGroup = "Multicast_Group" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
         name: Str = "name",
@@ -340,7 +340,7 @@ table! {
 }
 
 table! {
-    /// `Port_Binding`
+    /// `Port_Binding`: a row stays until it is deleted.
     PortBinding = "Port_Binding" in "OVN_Southbound" {
         additional_chassis: Members<Uuid> = "additional_chassis",
         additional_encap: Members<Uuid> = "additional_encap",
@@ -368,7 +368,7 @@ table! {
 }
 
 table! {
-    /// `Port_Group`
+    /// `Port_Group`: a row stays until it is deleted.
     PortGroup = "Port_Group" in "OVN_Southbound" {
         name: Str = "name",
         ports: Members<Str> = "ports",
@@ -376,7 +376,7 @@ table! {
 }
 
 table! {
-    /// `RBAC_Permission`
+    /// `RBAC_Permission`: a row stays until it is deleted.
     RbacPermission = "RBAC_Permission" in "OVN_Southbound" {
         authorization: Members<Str> = "authorization",
         insert_delete: bool = "insert_delete",
@@ -386,7 +386,7 @@ table! {
 }
 
 table! {
-    /// `RBAC_Role`
+    /// `RBAC_Role`: a row stays until it is deleted.
     RbacRole = "RBAC_Role" in "OVN_Southbound" {
         name: Str = "name",
         permissions: BTreeMap<Str, Uuid> = "permissions",
@@ -394,7 +394,7 @@ table! {
 }
 
 table! {
-    /// `SB_Global`
+    /// `SB_Global`: a row stays until it is deleted.
     SbGlobal = "SB_Global" in "OVN_Southbound" {
         connections: Members<Uuid> = "connections",
         external_ids: Pairs = "external_ids",
@@ -406,7 +406,7 @@ table! {
 }
 
 table! {
-    /// `SSL`
+    /// `SSL`: a row goes with the last strong reference to it.
     Ssl = "SSL" in "OVN_Southbound" {
         bootstrap_ca_cert: bool = "bootstrap_ca_cert",
         ca_cert: Str = "ca_cert",
@@ -420,7 +420,7 @@ table! {
 }
 
 table! {
-    /// `Service_Monitor`
+    /// `Service_Monitor`: a row stays until it is deleted.
     ServiceMonitor = "Service_Monitor" in "OVN_Southbound" {
         chassis_name: Str = "chassis_name",
         external_ids: Pairs = "external_ids",
@@ -436,7 +436,7 @@ table! {
 }
 
 table! {
-    /// `Static_MAC_Binding`
+    /// `Static_MAC_Binding`: a row stays until it is deleted.
     StaticMacBinding = "Static_MAC_Binding" in "OVN_Southbound" {
         datapath: Uuid = "datapath",
         ip: Str = "ip",

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub const DATABASE: &str = "Open_vSwitch";
 
 table! {
-    /// `AutoAttach`
+    /// `AutoAttach`: a row goes with the last strong reference to it.
     Autoattach = "AutoAttach" in "Open_vSwitch" {
         mappings: BTreeMap<i64, i64> = "mappings",
         system_description: Str = "system_description",
@@ -20,7 +20,7 @@ table! {
 }
 
 table! {
-    /// `Bridge`
+    /// `Bridge`: a row goes with the last strong reference to it.
     Bridge = "Bridge" in "Open_vSwitch" {
         auto_attach: Option<Uuid> = "auto_attach",
         controller: Members<Uuid> = "controller",
@@ -48,7 +48,7 @@ table! {
 }
 
 table! {
-    /// `CT_Timeout_Policy`
+    /// `CT_Timeout_Policy`: a row goes with the last strong reference to it.
     CtTimeoutPolicy = "CT_Timeout_Policy" in "Open_vSwitch" {
         external_ids: Pairs = "external_ids",
         timeouts: BTreeMap<Str, i64> = "timeouts",
@@ -56,7 +56,7 @@ table! {
 }
 
 table! {
-    /// `CT_Zone`
+    /// `CT_Zone`: a row goes with the last strong reference to it.
     CtZone = "CT_Zone" in "Open_vSwitch" {
         external_ids: Pairs = "external_ids",
         limit: Option<i64> = "limit",
@@ -65,7 +65,7 @@ table! {
 }
 
 table! {
-    /// `Controller`
+    /// `Controller`: a row goes with the last strong reference to it.
     Controller = "Controller" in "Open_vSwitch" {
         connection_mode: Option<Str> = "connection_mode",
         controller_burst_limit: Option<i64> = "controller_burst_limit",
@@ -88,7 +88,7 @@ table! {
 }
 
 table! {
-    /// `Datapath`
+    /// `Datapath`: a row goes with the last strong reference to it.
     Datapath = "Datapath" in "Open_vSwitch" {
         capabilities: Pairs = "capabilities",
         ct_zone_default_limit: Option<i64> = "ct_zone_default_limit",
@@ -99,7 +99,7 @@ table! {
 }
 
 table! {
-    /// `Flow_Sample_Collector_Set`
+    /// `Flow_Sample_Collector_Set`: a row stays until it is deleted.
     FlowSampleCollectorSet = "Flow_Sample_Collector_Set" in "Open_vSwitch" {
         bridge: Uuid = "bridge",
         external_ids: Pairs = "external_ids",
@@ -110,7 +110,7 @@ table! {
 }
 
 table! {
-    /// `Flow_Table`
+    /// `Flow_Table`: a row goes with the last strong reference to it.
     FlowTable = "Flow_Table" in "Open_vSwitch" {
         external_ids: Pairs = "external_ids",
         flow_limit: Option<i64> = "flow_limit",
@@ -122,7 +122,7 @@ table! {
 }
 
 table! {
-    /// `IPFIX`
+    /// `IPFIX`: a row goes with the last strong reference to it.
     Ipfix = "IPFIX" in "Open_vSwitch" {
         cache_active_timeout: Option<i64> = "cache_active_timeout",
         cache_max_flows: Option<i64> = "cache_max_flows",
@@ -138,7 +138,7 @@ table! {
 }
 
 table! {
-    /// `Interface`
+    /// `Interface`: a row goes with the last strong reference to it.
     Interface = "Interface" in "Open_vSwitch" {
         admin_state: Option<Str> = "admin_state",
         bfd: Pairs = "bfd",
@@ -179,7 +179,7 @@ table! {
 }
 
 table! {
-    /// `Manager`
+    /// `Manager`: a row goes with the last strong reference to it.
     Manager = "Manager" in "Open_vSwitch" {
         connection_mode: Option<Str> = "connection_mode",
         external_ids: Pairs = "external_ids",
@@ -193,7 +193,7 @@ table! {
 }
 
 table! {
-    /// `Mirror`
+    /// `Mirror`: a row goes with the last strong reference to it.
     Mirror = "Mirror" in "Open_vSwitch" {
         external_ids: Pairs = "external_ids",
         filter: Option<Str> = "filter",
@@ -210,7 +210,7 @@ table! {
 }
 
 table! {
-    /// `NetFlow`
+    /// `NetFlow`: a row goes with the last strong reference to it.
     Netflow = "NetFlow" in "Open_vSwitch" {
         active_timeout: i64 = "active_timeout",
         add_id_to_interface: bool = "add_id_to_interface",
@@ -222,7 +222,7 @@ table! {
 }
 
 table! {
-    /// `Open_vSwitch`
+    /// `Open_vSwitch`: a row stays until it is deleted.
     OpenVswitch = "Open_vSwitch" in "Open_vSwitch" {
         bridges: Members<Uuid> = "bridges",
         cur_cfg: i64 = "cur_cfg",
@@ -245,7 +245,7 @@ table! {
 }
 
 table! {
-    /// `Port`
+    /// `Port`: a row goes with the last strong reference to it.
     Port = "Port" in "Open_vSwitch" {
         bond_active_slave: Option<Str> = "bond_active_slave",
         bond_downdelay: i64 = "bond_downdelay",
@@ -273,7 +273,7 @@ table! {
 }
 
 table! {
-    /// `QoS`
+    /// `QoS`: a row stays until it is deleted.
     Qos = "QoS" in "Open_vSwitch" {
         external_ids: Pairs = "external_ids",
         other_config: Pairs = "other_config",
@@ -283,7 +283,7 @@ table! {
 }
 
 table! {
-    /// `Queue`
+    /// `Queue`: a row stays until it is deleted.
     Queue = "Queue" in "Open_vSwitch" {
         dscp: Option<i64> = "dscp",
         external_ids: Pairs = "external_ids",
@@ -292,7 +292,7 @@ table! {
 }
 
 table! {
-    /// `SSL`
+    /// `SSL`: a row goes with the last strong reference to it.
     Ssl = "SSL" in "Open_vSwitch" {
         bootstrap_ca_cert: bool = "bootstrap_ca_cert",
         ca_cert: Str = "ca_cert",
@@ -303,7 +303,7 @@ table! {
 }
 
 table! {
-    /// `sFlow`
+    /// `sFlow`: a row goes with the last strong reference to it.
     Sflow = "sFlow" in "Open_vSwitch" {
         agent: Option<Str> = "agent",
         external_ids: Pairs = "external_ids",

@@ -28,10 +28,10 @@ const MONITOR: &str = "replica";
 /// The same for the server's own database.
 const SERVER_MONITOR: &str = "server";
 
-/// What a session is for.
+/// Which database a session follows, and how it talks to the server.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
-    /// The database.
+    /// Its name in the schema, such as `OVN_Northbound`.
     pub database: Str,
     /// What to hold of it.
     pub tables: Vec<MonitorTable>,
@@ -62,7 +62,7 @@ impl SessionConfig {
 /// What to hold of one table.
 #[derive(Clone, Debug)]
 pub struct MonitorTable {
-    /// Its name.
+    /// As the schema has it; a table that the server lacks stays empty.
     pub name: Str,
     /// Its columns; all that the server has if empty.
     pub columns: Vec<Str>,

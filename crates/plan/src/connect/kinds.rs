@@ -25,7 +25,6 @@ impl Component for GroupOfConnect {
 }
 
 crate::slice_key! {
-    /// The router.
     pub(crate) struct RouterKey, RouterKeys { connect: ConnectName } is ["cnc", _, "router"]
 }
 crate::slice_key! {

@@ -52,7 +52,7 @@ pub(crate) static ROOM: Room<Zone> = Room {
 /// A port of a connect router that is this zone's own, as the southbound database must have it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OwnPort {
-    /// Its name.
+    /// `logical_port` of its Port_Binding; its name in the northbound database too.
     pub name: String,
     /// The key that was asked for, if any was.
     pub key: Option<PortKey>,

@@ -51,7 +51,7 @@ impl Touched {
 pub struct HostDirty(BTreeMap<usize, Touched>);
 
 impl HostDirty {
-    /// Everything.
+    /// All owners in all rooms are planned again.
     pub fn everything() -> Self {
         Self((0..HOST.len()).map(|room| (room, Touched::Everybody)).collect())
     }

@@ -21,7 +21,6 @@ const REMEMBERED: usize = 10_000;
 /// The Event object that a note belongs to.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Series {
-    /// Its name.
     pub(super) name: String,
     /// When it was said first and last.
     pub(super) first: Timestamp,

@@ -65,7 +65,7 @@ pub(super) fn quoted(path: &Path) -> String {
 pub(super) struct Logs {
     #[command(flatten)]
     which: Which,
-    /// The part
+    /// Whose log, as `causeway sandbox logs` lists them
     part: Option<String>,
     /// Go on as the log grows
     #[arg(long, short)]

@@ -26,9 +26,9 @@ pub(super) enum Node {
     Exec {
         #[command(flatten)]
         which: Which,
-        /// The node
+        /// Where, such as `n1`
         node: String,
-        /// The command
+        /// What to run, after `--`
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
@@ -55,7 +55,7 @@ pub(super) enum Node {
 pub(super) struct One {
     #[command(flatten)]
     which: Which,
-    /// The node
+    /// Its name, such as `n1`
     node: String,
 }
 

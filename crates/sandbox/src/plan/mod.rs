@@ -35,7 +35,7 @@ pub const FAR: &str = "far";
 /// Where a plan's programs and files are, seen from inside.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// The programs.
+    /// Those that `scripts/setup` brings, for Kubernetes and OVN.
     pub programs: Programs,
     /// This program.
     pub own: PathBuf,

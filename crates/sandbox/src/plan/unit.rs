@@ -48,14 +48,14 @@ impl Command {
 pub struct File {
     /// Where.
     pub path: PathBuf,
-    /// What.
+    /// The whole text; another one starts the process anew.
     pub content: String,
 }
 
 /// How to tell that a process serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// It runs.
+    /// It has started: nothing more is asked.
     Runs,
     /// It accepts connections here.
     Socket(PathBuf),
@@ -90,7 +90,7 @@ pub enum Task {
     Node {
         /// The cgroup, relative to each hierarchy.
         cgroup: String,
-        /// The folder.
+        /// Holds the node's sockets, containerd's state, and the plugins and configuration of CNI.
         folder: PathBuf,
         /// Links in the folder: the plugins under the names that containerd looks for.
         links: Vec<(String, PathBuf)>,

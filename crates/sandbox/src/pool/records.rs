@@ -16,7 +16,6 @@ const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 /// Nodes with this label answer for nobody.
 const EXCLUDED_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
-/// A service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Service {
     pub(super) key: ObjectKey,

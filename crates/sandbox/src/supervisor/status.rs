@@ -22,7 +22,6 @@ pub struct UnitStatus {
     pub id: String,
     /// The step of `up` that shows it.
     pub step: String,
-    /// Its node.
     pub node: Option<String>,
     /// Whether it is a process.
     pub process: bool,

@@ -30,7 +30,7 @@ pub enum Item {
     Port(InternalPort),
     /// A port of a bridge to the outside.
     BridgePort(BridgePort),
-    /// A link.
+    /// A network device of the kernel.
     Link(Link),
     /// A setting of the kernel.
     Setting(Setting),
@@ -91,7 +91,7 @@ pub struct BridgePort {
     pub tag: Option<u16>,
 }
 
-/// A link.
+/// A network device of the kernel; what is not said of it stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// The name of the device.
@@ -177,13 +177,13 @@ fn yes() -> bool {
 /// Whether a device is switched on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkState {
-    /// The device.
+    /// By its name, such as `ovn-k8s-mp0`.
     pub device: String,
     /// On, or off.
     pub up: bool,
 }
 
-/// A route.
+/// A route of the kernel, known by its table, destination and metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
     /// The number of the routing table.

@@ -62,7 +62,7 @@ impl fmt::Display for Owner {
 pub struct Planned {
     /// For whom.
     pub owner: Owner,
-    /// What.
+    /// What shall be there; its key follows from it.
     pub item: Item,
 }
 

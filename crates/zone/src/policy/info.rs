@@ -37,7 +37,7 @@ impl PolicyKey {
         }
     }
 
-    /// The name.
+    /// `metadata.name` of the object.
     pub fn name(&self) -> &str {
         match self {
             Self::Network(key) => &key.name,
@@ -111,7 +111,7 @@ pub struct Standing {
     pub ordered: bool,
 }
 
-/// A policy.
+/// A NetworkPolicy or a cluster-scoped policy, as zones render it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PolicyInfo {
     /// Which it is.
@@ -132,7 +132,7 @@ pub struct PolicyInfo {
     pub unreadable: Vec<String>,
 }
 
-/// A rule.
+/// Which connections it is about, and what is done with them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RuleInfo {
     /// What it does.
@@ -155,9 +155,9 @@ pub struct Peers {
 /// Pods by their labels and those of their namespaces.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct PodSelector {
-    /// Their namespaces.
+    /// Where to look for pods: in one namespace, or in those with such labels.
     pub namespaces: Scope,
-    /// The pods.
+    /// By the pods' own labels.
     pub pods: LabelMatch,
     /// Whether pods that use their node's own network count, by the node's addresses.
     pub hosts: bool,
@@ -166,7 +166,6 @@ pub struct PodSelector {
 /// Namespaces that a selector looks at.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Scope {
-    /// This one.
     One(NamespaceName),
     /// Those with such labels.
     Matching(LabelMatch),
@@ -175,7 +174,7 @@ pub enum Scope {
 /// Whose addresses are in a set.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Who {
-    /// Pods'.
+    /// Those of pods, by their labels and their namespaces'.
     Pods(PodSelector),
     /// Nodes', by their labels.
     Nodes(LabelMatch),

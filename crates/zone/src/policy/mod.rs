@@ -55,7 +55,6 @@ struct Entry {
 /// The networks that selectors of a network's policies reach.
 type Reach<'a> = &'a dyn Fn(&NetworkName) -> BTreeSet<NetworkName>;
 
-/// All of it.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     entries: BTreeMap<PolicyKey, Entry>,

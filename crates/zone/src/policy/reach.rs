@@ -15,7 +15,7 @@ use super::sets::mark;
 pub struct Class {
     /// The network's name where it is alone, else a mark of all of them.
     pub key: Arc<str>,
-    /// The networks.
+    /// All that the selectors reach, the policies' own network included.
     pub networks: BTreeSet<NetworkName>,
 }
 

@@ -221,7 +221,7 @@ impl Zone {
 
 /// What plans ask.
 impl Zone {
-    /// A policy.
+    /// What is known of a policy, whether it is about pods of this node or not.
     pub fn policy(&self, key: &PolicyKey) -> Option<&PolicyInfo> {
         self.policies.entries.get(key).map(|entry| &*entry.info)
     }
@@ -343,7 +343,7 @@ pub struct PolicyCounts {
 #[derive(Clone, Copy, Debug)]
 pub struct PeerSetHere<'a> {
     set: &'a super::PeerSet,
-    /// The class.
+    /// Its addresses are those on these networks, and those of nodes.
     pub class: &'a Class,
 }
 

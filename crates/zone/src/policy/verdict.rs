@@ -13,7 +13,7 @@ use crate::Zone;
 /// A connection, seen from a pod of this node.
 #[derive(Clone, Copy, Debug)]
 pub struct Meeting<'a> {
-    /// The pod.
+    /// Whose policies are asked.
     pub pod: &'a ObjectKey,
     /// The pod's primary network.
     pub network: &'a NetworkName,
@@ -21,7 +21,7 @@ pub struct Meeting<'a> {
     pub direction: Direction,
     /// The other end.
     pub peer: IpAddr,
-    /// The protocol.
+    /// TCP, UDP or SCTP.
     pub protocol: Protocol,
     /// The port at the end that answers.
     pub port: u16,
