@@ -9,6 +9,7 @@ pub mod judge;
 pub mod outside;
 mod packet;
 mod roads;
+pub mod siblings;
 pub mod stream;
 pub mod talk;
 mod traffic;

@@ -4,6 +4,7 @@
 
 use causeway_sandbox::harness::Sandbox;
 use causeway_tests::shared;
+use causeway_tests::siblings::pods_on;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -194,13 +195,8 @@ fn our_examples_reach_their_end() {
     let folder = folder.to_str().unwrap();
     sandbox.kubectl(&["apply", "--server-side", "-f", folder]).unwrap();
     wait_networks(sandbox);
-    for (connect, networks) in [("colored-enterprise", "4/4"), ("backends", "2/2")] {
-        sandbox
-            .wait_for(&format!("the connection {connect}"), || {
-                let status = sandbox.get(&["cnc", connect])?["status"].clone();
-                Ok((status["status"] == "Success" && status["connectedNetworks"] == networks).then_some(()))
-            })
-            .unwrap();
+    for (connect, networks) in [("colored-enterprise", 4), ("backends", 2)] {
+        wait_connected(sandbox, connect, networks);
     }
     sandbox
         .wait_for("the network written by hand", || {
@@ -239,7 +235,14 @@ fn a_network_on_the_fabric_says_what_nodes_lack(sandbox: &Sandbox) {
 fn our_examples_with_pods_work() {
     let sandbox = shared();
     let examples = examples();
-    for (name, roads) in [("networks", false), ("islands", true), ("connect", true), ("stories", true)] {
+    let stories =
+        [("shop", 2), ("backends-of-front", 2), ("project", 2), ("to-machines", 3), ("segments", 2)];
+    for (name, roads) in [
+        ("networks", &[][..]),
+        ("islands", &[("blue-green", 2)]),
+        ("connect", &[("orange-purple", 2)]),
+        ("stories", &stories),
+    ] {
         let folder = examples.join(name);
         let folder = folder.to_str().unwrap();
         // A namespace takes no pods before its service account is there.
@@ -259,12 +262,115 @@ fn our_examples_with_pods_work() {
         };
         sandbox.wait_for(&format!("the pods of {folder}"), unready).unwrap();
         wait_networks(sandbox);
-        if roads {
-            let success = "--for=jsonpath={.status.status}=Success";
-            sandbox.kubectl(&["wait", "cnc", "--all", success, "--timeout=60s"]).unwrap();
+        roads.iter().for_each(|(name, networks)| wait_connected(sandbox, name, *networks));
+        if name == "networks" {
+            what_the_networks_of_examples_show(sandbox);
         }
         sandbox.kubectl(&["delete", "-f", folder, "--timeout=180s"]).unwrap();
     }
+}
+
+/// Waits until a road connects so many networks, and all that it selects.
+fn wait_connected(sandbox: &Sandbox, connect: &str, networks: usize) {
+    let whole = || {
+        let status = sandbox.get(&["cnc", connect])?["status"].clone();
+        let selected = status["networks"].as_array().cloned().unwrap_or_default();
+        let connected = selected.iter().filter(|network| network["connected"] == true).count();
+        let all = format!("{networks}/{networks}");
+        let done = status["status"] == "Success"
+            && (connected, selected.len()) == (networks, networks)
+            && status["connectedNetworks"] == all;
+        Ok(done.then_some(()))
+    };
+    sandbox.wait_for(&format!("{connect} to connect {networks} networks"), whole).unwrap();
+}
+
+/// A pod has the address and the MAC of its own choice. Of a namespace with two networks the first is full with four pods; the fifth
+/// is on the second, and they reach each other.
+fn what_the_networks_of_examples_show(sandbox: &Sandbox) {
+    let server = sandbox.pod("blue/server").object().unwrap();
+    let given = server["metadata"]["annotations"]["k8s.ovn.org/pod-networks"].as_str().unwrap();
+    let given: serde_json::Value = serde_json::from_str(given).unwrap();
+    let own = &given["blue/net"];
+    assert_eq!(
+        (&own["ip_addresses"][0], &own["mac_address"]),
+        (&"10.100.0.80/16".into(), &"02:00:00:00:00:50".into())
+    );
+    let on = |network: &str| pods_on(sandbox, &format!("growing/{network}"));
+    let (first, second) = (on("growing"), on("growing-more"));
+    assert_eq!((first.len(), second.len()), (4, 1), "{first:?} {second:?}");
+    causeway_tests::wait_reach(sandbox, &first[0], &second[0]);
+    causeway_tests::wait_reach(sandbox, &second[0], &first[3]);
+}
+
+/// The examples of an administrator's policies are accepted as they are, each in both of its forms.
+#[test]
+fn our_examples_of_policies_are_accepted() {
+    let sandbox = shared();
+    let folder = examples().join("policies");
+    let kinds = ["clusternetworkpolicy", "adminnetworkpolicy", "baselineadminnetworkpolicy"];
+    for (file, wanted) in [
+        ("cluster.yaml", &[(kinds[0], "guarded"), (kinds[0], "careful")][..]),
+        ("admin.yaml", &[(kinds[1], "guarded-before"), (kinds[2], "default")]),
+    ] {
+        let file = folder.join(file);
+        let file = file.to_str().unwrap();
+        sandbox.kubectl(&["apply", "--server-side", "-f", file]).unwrap();
+        for (kind, name) in wanted {
+            let accepted = || {
+                let (status, message) = causeway_tests::condition(sandbox, &[kind, name], "Accepted");
+                Ok((status == "True").then_some(message))
+            };
+            let said = sandbox.wait_for(&format!("{kind} {name} to be accepted"), accepted).unwrap();
+            println!("{kind} {name}: {said}");
+            assert!(said.starts_with("The policy is carried out as it is written"), "{said}");
+        }
+        sandbox.kubectl(&["delete", "-f", file, "--timeout=120s"]).unwrap();
+    }
+}
+
+/// What other programs read of a node: its addresses where tunnels begin, and all that it has; also one that comes later.
+#[test]
+fn a_node_says_which_addresses_it_has() {
+    let sandbox = shared();
+    let said = |key: &str| -> serde_json::Value {
+        let node = sandbox.get(&["node", "n1"]).unwrap();
+        let text = node["metadata"]["annotations"][format!("k8s.ovn.org/{key}")].as_str().unwrap();
+        serde_json::from_str(text).unwrap()
+    };
+    let primary = said("node-primary-ifaddr");
+    let all = || -> BTreeSet<String> { serde_json::from_value(said("host-cidrs")).unwrap() };
+    let device = sandbox.exec("n1", &["ip", "-json", "address", "show", "dev", "br-ex"]).unwrap();
+    let device: serde_json::Value = serde_json::from_str(&device).unwrap();
+    let nets: Vec<String> = device[0]["addr_info"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|info| format!("{}/{}", info["local"].as_str().unwrap(), info["prefixlen"]))
+        .collect();
+    let node = sandbox.get(&["node", "n1"]).unwrap();
+    let addresses = node["status"]["addresses"].as_array().unwrap().iter();
+    let internal: Vec<&str> =
+        addresses.filter(|a| a["type"] == "InternalIP").map(|a| a["address"].as_str().unwrap()).collect();
+    assert_eq!(internal.len(), 2, "both families: {node:#}");
+    for (family, is_its) in [("ipv4", false), ("ipv6", true)] {
+        let address = internal.iter().find(|address| address.contains(':') == is_its).unwrap();
+        let net = nets.iter().find(|net| net.split('/').next() == Some(*address)).unwrap();
+        assert_eq!(primary[family], *net, "{primary}");
+        assert!(all().contains(net), "{net} of {:?}", all());
+    }
+    let told = |there: bool| {
+        sandbox
+            .wait_for("the other address to be told", || {
+                Ok((all().contains("192.0.2.77/32") == there).then_some(()))
+            })
+            .unwrap();
+    };
+    sandbox.exec("n1", &["ip", "address", "add", "192.0.2.77/32", "dev", "br-ex"]).unwrap();
+    told(true);
+    sandbox.exec("n1", &["ip", "address", "del", "192.0.2.77/32", "dev", "br-ex"]).unwrap();
+    told(false);
+    assert_eq!(said("node-primary-ifaddr"), primary);
 }
 
 /// A network whose packets do not fit into a node's tunnels says so, with the node; it heals when the node's MTU grows.

@@ -90,6 +90,7 @@ fn nobody_on_a_node_gets_at_locked_pods() {
     wait_listed(&sandbox, &safe, true);
 
     who_gets_through(&sandbox, &safe, &far, &plain, &open);
+    more_ports_than_allowed_change_nothing(&sandbox, &plain, &open);
     an_unchanged_restart_writes_nothing(&sandbox);
     what_somebody_flushes_comes_back(&sandbox, &safe);
 
@@ -143,6 +144,73 @@ fn who_gets_through(
     // By another device, and so from another address of the node.
     let other = format!("{NOBODY} curl -sg -m2 --interface br-ex http://{}:8080/hostname", safe[0]);
     sandbox.exec("n1", &["sh", "-c", &other]).unwrap_err();
+}
+
+/// What a pod of the default network gets through to addresses, and an answer from there.
+fn answered(sandbox: &Sandbox, addresses: &[String]) -> BTreeSet<String> {
+    let asked = addresses.iter().map(|address| {
+        let host = if address.contains(':') { format!("[{address}]") } else { address.clone() };
+        format!(
+            "(curl -sg -m3 http://{host}:8080/hostname >/dev/null && echo tcp {address}) &\n\
+             (exec 3<>/dev/udp/{address}/8081; echo hostname >&3; [ -n \"$(timeout 2 head -c1 <&3)\" ] && echo udp {address}) &\n"
+        )
+    });
+    let script = format!("{}wait", asked.collect::<String>());
+    let said = sandbox.pod("plain/p").exec(&["bash", "-c", &script]).unwrap();
+    println!("plain/p: {addresses:?}: {said:?}");
+    said.lines().map(str::to_owned).collect()
+}
+
+/// The rules that switches of n1 have, in an order of their own.
+fn acls(sandbox: &Sandbox) -> BTreeSet<String> {
+    let columns = "--columns=_uuid,priority,direction,match,action";
+    let words = ["ovn-nbctl", "--no-leader-only", "--bare", columns, "list", "acl"];
+    sandbox.exec("n1", &words).unwrap().split("\n\n").map(str::to_owned).collect()
+}
+
+/// An owner who opens one port too many is told so; what he has opened before stays open, and nothing else is.
+fn more_ports_than_allowed_change_nothing(sandbox: &Sandbox, plain: &[String; 2], open: &[String; 2]) {
+    let annotate = |ports: &str| {
+        let ports = format!("k8s.ovn.org/open-default-ports=[{ports}]");
+        sandbox.kubectl(&["annotate", "--overwrite", "pod", "--namespace=open", "o", &ports]).unwrap();
+    };
+    assert_eq!(answered(sandbox, plain), each(&["tcp", "udp"], plain), "not locked");
+    assert_eq!(answered(sandbox, open), each(&["tcp"], open), "what the owner opens");
+    let before = (table(sandbox), acls(sandbox));
+
+    let many: String = (9001..=9064).map(|port| format!(",{{protocol: tcp, port: {port}}}")).collect();
+    annotate(&format!("{{protocol: udp, port: 8081}}{many}"));
+    let told = || {
+        let about = "--field-selector=involvedObject.name=o,reason=ErrorUpdatingResource";
+        let events = sandbox.get(&["events", "--namespace=open", about])?;
+        Ok(events["items"][0]["message"].as_str().map(str::to_owned))
+    };
+    let said = sandbox.wait_for("the owner to be told", told).unwrap();
+    println!("{said}");
+    assert!(
+        said.contains("open-default-ports is malformed") && said.contains("more than 64 ports"),
+        "{said}"
+    );
+    // The node has read it too, so that what it makes of it is made.
+    let read = || {
+        let report = sandbox.get(&["zonereport", "n1"])?["spec"]["failures"].clone();
+        let failures = report.as_array().cloned().unwrap_or_default();
+        let of_pod = |failure: &Value| failure["message"].as_str().unwrap().starts_with("pod open/o: ");
+        Ok(failures.into_iter().find(of_pod))
+    };
+    println!("{}", sandbox.wait_for("n1 to report it", read).unwrap());
+    assert_eq!((table(sandbox), acls(sandbox)), before);
+    assert_eq!(answered(sandbox, open), each(&["tcp"], open), "the old ports stay open, and no other is");
+    for (who, ways) in [(Who::Nobody, &["tcp"][..]), (Who::HostPod, &["tcp", "icmp"])] {
+        assert_eq!(reached(sandbox, who, open), each(ways, open), "{who:?}");
+    }
+
+    annotate(
+        "{protocol: tcp, port: 8080}, {protocol: udp, port: 8081}, {protocol: icmp}, {protocol: icmpv6}",
+    );
+    let wanted = each(&["tcp", "udp"], open);
+    let opened = || Ok((answered(sandbox, open) == wanted).then_some(()));
+    sandbox.wait_for("a list that can be read to open the port", opened).unwrap();
 }
 
 /// It has the node's network and no rights in it.

@@ -9,12 +9,13 @@ mod tunnels;
 #[path = "e2e_siblings/ways.rs"]
 mod ways;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use causeway_sandbox::harness::{Probe, Sandbox};
-use causeway_tests::{
-    condition, kill_and_wait, lost_during, lost_of, nothing_wrong, road, shared, transactions, wait_reach,
+use causeway_tests::siblings::{
+    lost_between, networked, node_of, pods_on, start_asking, wait_replicas, wait_served_by_both,
 };
+use causeway_tests::{condition, kill_and_wait, nothing_wrong, road, shared, transactions, wait_reach};
 
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 const TENANTS: &str = include_str!("manifests/siblings.yaml");
@@ -59,39 +60,6 @@ fn layer2(name: &str, subnet: u8) -> String {
     network(name, &format!("{{topology: Layer2, layer2: {{role: Primary, subnets: {subnets}}}}}"))
 }
 
-fn node_of(sandbox: &Sandbox, pod: &str) -> String {
-    let object = sandbox.pod(pod).object().unwrap();
-    object["spec"]["nodeName"].as_str().unwrap().to_owned()
-}
-
-/// Pods of a namespace by name, with the attachment of their primary network and what tells them from others.
-fn pods(sandbox: &Sandbox, namespace: &str) -> BTreeMap<String, (String, String)> {
-    let list = sandbox.get(&["pods", "--namespace", namespace]).unwrap();
-    let found = list["items"].as_array().unwrap().iter().filter_map(|pod| {
-        let text = pod["metadata"]["annotations"][PRIMARY].as_str()?;
-        let networks: serde_json::Value = serde_json::from_str(text).unwrap();
-        let (nad, _) = networks.as_object()?.iter().find(|(_, entry)| entry["role"] == "primary")?;
-        let restarts = &pod["status"]["containerStatuses"][0]["restartCount"];
-        let own = format!("{} {restarts}", pod["metadata"]["uid"]);
-        Some((pod["metadata"]["name"].as_str()?.to_owned(), (nad.clone(), own)))
-    });
-    found.collect()
-}
-
-fn on(sandbox: &Sandbox, nad: &str) -> Vec<String> {
-    let namespace = nad.split('/').next().unwrap();
-    let here = pods(sandbox, namespace).into_iter().filter(|(_, (network, _))| network == nad);
-    here.map(|(name, _)| format!("{namespace}/{name}")).collect()
-}
-
-fn wait_replicas(sandbox: &Sandbox, namespace: &str, count: u64) {
-    let ready = || {
-        let deployment = sandbox.get(&["deployment", "--namespace", namespace, "web"])?;
-        Ok((deployment["status"]["readyReplicas"].as_u64() == Some(count)).then_some(()))
-    };
-    sandbox.wait_for(&format!("{count} replicas"), ready).unwrap();
-}
-
 /// J028: waits until pods of one namespace reach each other by every kind of packet in both families, and nobody else's.
 fn wait_apart(sandbox: &Sandbox, pods: &[&str]) {
     let namespace = |pod: &str| pod.split('/').next().unwrap().to_owned();
@@ -110,8 +78,8 @@ fn a_full_network_gets_a_sibling() {
     sandbox.apply(WEB).unwrap();
     wait_replicas(sandbox, "grow", 12);
     sandbox.start_pods(&[("other/a", "n1"), ("other/c", "n3"), ("plain/p", "n2")]).unwrap();
-    let before = pods(sandbox, "grow");
-    assert_eq!(on(sandbox, "grow/first").len(), 12);
+    let before = networked(sandbox, "grow");
+    assert_eq!(pods_on(sandbox, "grow/first").len(), 12);
 
     sandbox.kubectl(&["scale", "--namespace", "grow", "deployment/web", "--replicas=15"]).unwrap();
     let full = || {
@@ -121,16 +89,17 @@ fn a_full_network_gets_a_sibling() {
     println!("{}", sandbox.wait_for("the network to be full", full).unwrap());
     sandbox.apply(&layer3("second", 102)).unwrap();
     wait_replicas(sandbox, "grow", 15);
-    let after = pods(sandbox, "grow");
+    let after = networked(sandbox, "grow");
     assert!(before.iter().all(|(name, own)| after.get(name) == Some(own)), "no pod is another one now");
-    let (old, new) = (on(sandbox, "grow/first"), on(sandbox, "grow/second"));
+    let (old, new) = (pods_on(sandbox, "grow/first"), pods_on(sandbox, "grow/second"));
     assert_eq!((old.len(), new.len()), (12, 3));
     assert_eq!(condition(sandbox, &["cudn", "first"], "NetworkAllocationSucceeded").0, "True");
 
     let all: Vec<&str> =
         old[..3].iter().chain(&new).map(String::as_str).chain(["other/a", "other/c"]).collect();
     wait_apart(sandbox, &all);
-    services_are_on_both(sandbox, GROW, &old, &new);
+    // J031.
+    wait_served_by_both(sandbox, "grow", [&old, &new]);
     ways::out_and_in(sandbox, &old, &new);
     policies_hold_over_both(sandbox, GROW, &old, &new);
     each_network_carries_its_own(sandbox, &old, &new);
@@ -141,59 +110,52 @@ fn a_full_network_gets_a_sibling() {
     one_that_is_used_stays(sandbox, &old[0], &new[0]);
 }
 
-/// The names that answer at a service, as seen by a pod of its namespace.
-fn answers(sandbox: &Sandbox, pod: &str, url: &str) -> BTreeSet<String> {
-    let (namespace, _) = pod.split_once('/').unwrap();
-    let script = format!("for i in $(seq 60); do curl -s --max-time 3 {url}; echo; done | sort -u");
-    let said = sandbox.pod(pod).exec(&["sh", "-c", &script]).unwrap();
-    said.lines().filter(|line| !line.is_empty()).map(|name| format!("{namespace}/{name}")).collect()
+/// Lets friends in and nobody else, or lets everybody out to friends alone.
+fn friends_only(namespace: &str, direction: &str) -> String {
+    let (types, peers) = if direction == "in" { ("Ingress", "from") } else { ("Egress", "to") };
+    let rules = types.to_lowercase();
+    format!(
+        "apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {{name: friends-{direction}, namespace: {namespace}}}
+spec:
+  podSelector: {{}}
+  policyTypes: [{types}]
+  {rules}: [{{{peers}: [{{podSelector: {{matchLabels: {{friend: \"yes\"}}}}}}]}}]
+"
+    )
 }
 
-/// J031: from pods on both networks, in both families.
-fn services_are_on_both(sandbox: &Sandbox, tenant: Tenant, old: &[String], new: &[String]) {
-    let service = sandbox.get(&["service", "--namespace", tenant.namespace, "web"]).unwrap();
-    for address in service["spec"]["clusterIPs"].as_array().unwrap() {
-        let address = address.as_str().unwrap();
-        let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
-        for client in [&old[0], &new[0]] {
-            let served = || {
-                let seen = answers(sandbox, client, &format!("http://{host}/hostname"));
-                let both = [old, new].iter().all(|pods| pods.iter().any(|pod| seen.contains(pod)));
-                let foreign = seen.iter().find(|name| !old.contains(name) && !new.contains(name));
-                assert_eq!(foreign, None);
-                Ok(both.then_some(seen.len()))
-            };
-            let count = sandbox.wait_for(&format!("{client} to be served at {address}"), served).unwrap();
-            println!("{client} is served at {address} by {count} of {} pods", old.len() + new.len());
-        }
-    }
-}
-
-/// J034: only whom a policy allows, whichever network he is on.
+/// J034: only whom a policy allows, whichever network he is on, to come in and to be gone to.
 fn policies_hold_over_both(sandbox: &Sandbox, tenant: Tenant, old: &[String], new: &[String]) {
     let namespace = tenant.namespace;
     let friends = [&old[1], &new[1]];
     for (_, name) in friends.iter().filter_map(|friend| friend.split_once('/')) {
         tenant.kubectl(sandbox, &["label", "pod", "--namespace", namespace, name, "friend=yes"], "");
     }
-    let policy = format!(
-        "apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: {{name: friends, namespace: {namespace}}}
-spec:
-  podSelector: {{}}
-  ingress: [{{from: [{{podSelector: {{matchLabels: {{friend: \"yes\"}}}}}}]}}]
-"
-    );
-    tenant.kubectl(sandbox, &["apply", "--server-side", "-f", "-"], &policy);
     let pods: Vec<&str> = [&old[0], &old[1], &new[0], &new[1]].map(String::as_str).into();
-    let as_wanted = || {
-        let matrix = sandbox.matrix_with(&pods, &[Probe::Http, Probe::Ping])?;
-        let wrong = matrix.wrong(|from, to| from == to || friends.iter().any(|friend| *friend == from));
-        nothing_wrong(&wrong, &matrix.to_string())
+    let is_friend = |pod: &str| friends.iter().any(|friend| *friend == pod);
+    let wait = |what: &str, allowed: &dyn Fn(&str, &str) -> bool| {
+        let as_wanted = || {
+            let matrix = sandbox.matrix_with(&pods, &[Probe::Http, Probe::Ping])?;
+            nothing_wrong(&matrix.wrong(|from, to| from == to || allowed(from, to)), &matrix.to_string())
+        };
+        sandbox.wait_for(what, as_wanted).unwrap();
     };
-    sandbox.wait_for("friends alone to be let in", as_wanted).unwrap();
-    tenant.kubectl(sandbox, &["delete", "networkpolicy", "--namespace", namespace, "friends"], "");
+    let apply = |direction: &str| {
+        let policy = friends_only(namespace, direction);
+        tenant.kubectl(sandbox, &["apply", "--server-side", "-f", "-"], &policy);
+    };
+    let delete = |name: &str| {
+        tenant.kubectl(sandbox, &["delete", "networkpolicy", "--namespace", namespace, name], "");
+    };
+    apply("in");
+    wait("friends alone to be let in", &|from, _| is_friend(from));
+    apply("out");
+    wait("friends alone to be let in, and gone to", &|from, to| is_friend(from) && is_friend(to));
+    delete("friends-in");
+    wait("friends alone to be gone to", &|_, to| is_friend(to));
+    delete("friends-out");
     wait_apart(sandbox, &pods);
 }
 
@@ -226,6 +188,8 @@ fn each_network_carries_its_own(sandbox: &Sandbox, old: &[String], new: &[String
 
 /// A ClusterNetworkConnect of one sibling is a road for that one alone; the siblings' own road is what it was.
 fn one_of_them_is_joined(sandbox: &Sandbox, old: &str, new: &str) {
+    let roads = sandbox.kubectl(&["get", "cnc", "-o", "name"]).unwrap();
+    assert_eq!(roads.trim(), "", "siblings need no ClusterNetworkConnect, and nobody makes one");
     for network in ["second", "other"] {
         sandbox.kubectl(&["label", "cudn", network, "joined=yes"]).unwrap();
     }
@@ -237,16 +201,37 @@ fn one_of_them_is_joined(sandbox: &Sandbox, old: &str, new: &str) {
         nothing_wrong(&wrong, &matrix.to_string())
     };
     sandbox.wait_for("a road to one of two siblings", as_wanted).unwrap();
+    half_says_whom_it_joins(sandbox);
     sandbox.kubectl(&["delete", "cnc", "half", "--timeout=60s"]).unwrap();
     wait_apart(sandbox, &pods);
 }
 
+/// It joins the two networks that it selects; of the one with a sibling it says that this one is not joined.
+fn half_says_whom_it_joins(sandbox: &Sandbox) {
+    let said = || {
+        let half = sandbox.get(&["cnc", "half"])?;
+        let all = half["status"]["networks"].as_array().cloned().unwrap_or_default();
+        let text = |entry: &serde_json::Value| entry["message"].as_str().unwrap_or_default().to_owned();
+        let all: BTreeMap<String, (bool, String)> = all
+            .iter()
+            .filter_map(|entry| {
+                Some((entry["name"].as_str()?.to_owned(), (entry["connected"] == true, text(entry))))
+            })
+            .collect();
+        let names: Vec<&str> = all.keys().map(String::as_str).collect();
+        let both = names == ["other", "second"] && all.values().all(|(connected, _)| *connected);
+        Ok(both.then(|| (all["second"].1.clone(), all["other"].1.clone())))
+    };
+    let (second, other) = sandbox.wait_for("the connection to say whom it joins", said).unwrap();
+    println!("{second}");
+    assert!(second.contains("first") && second.contains("are not on this road"), "{second:?}");
+    assert_eq!(other, "", "nobody is beside the other tenant's network");
+}
+
 /// A sibling of either topology that comes, and goes again, is nothing to the others in either family.
 fn others_come_and_go(sandbox: &Sandbox, old: &str, new: &str) {
-    let addresses = sandbox.pod(new).addresses().unwrap();
-    let pings: Vec<(&str, &str)> = addresses.iter().map(|address| (old, address.as_str())).collect();
     for third in [layer3("third", 103), layer2("third", 104)] {
-        let lost = lost_of(sandbox, &pings, || {
+        let lost = lost_between(sandbox, old, new, || {
             sandbox.apply(&third).unwrap();
             let ready =
                 || Ok((condition(sandbox, &["cudn", "third"], "NetworkReady").0 == "True").then_some(()));
@@ -255,7 +240,7 @@ fn others_come_and_go(sandbox: &Sandbox, old: &str, new: &str) {
             sandbox.kubectl(&["delete", "cudn", "third", "--timeout=60s"]).unwrap();
             std::thread::sleep(std::time::Duration::from_secs(5));
         });
-        assert_eq!(lost, [0, 0], "packets lost to {addresses:?} while a sibling came and went:\n{third}");
+        assert_eq!(lost, [0, 0], "packets lost to {new} while a sibling came and went:\n{third}");
     }
 }
 
@@ -276,30 +261,36 @@ fn written(sandbox: &Sandbox) -> ([usize; 3], String) {
     sandbox.wait_for("everything to be written", quiet).unwrap()
 }
 
+/// Whoever starts anew finds everything as it is to be; databases are those of the nodes between which packets run.
 fn restarts_write_nothing(sandbox: &Sandbox, old: &str, new: &str) {
-    let before = written(sandbox);
-    let lost = lost_during(sandbox, old, new, || {
-        let roles = ["cluster-manager", "n1/causeway", "n2/causeway", "n3/causeway"];
-        for unit in roles.into_iter().chain(["n1/ovn-northd", "n2/ovn-northd"]) {
-            kill_and_wait(sandbox, unit);
-        }
-        std::thread::sleep(std::time::Duration::from_secs(5));
-    });
-    assert_eq!(written(sandbox), before);
-    assert_eq!(lost, 0, "packets lost in restarts");
+    let (here, there) = (node_of(sandbox, old), node_of(sandbox, new));
+    let roles = NODES.iter().flat_map(|node| [format!("{node}/causeway"), format!("{node}/ovn-northd")]);
+    let databases = [format!("{here}/nb-db"), format!("{there}/sb-db"), format!("{here}/ovs-db")];
+    let mut before = written(sandbox);
+    for unit in ["cluster-manager".to_owned()].into_iter().chain(roles).chain(databases) {
+        let lost = lost_between(sandbox, old, new, || {
+            kill_and_wait(sandbox, &unit);
+            // Long enough for whatever would be written late.
+            std::thread::sleep(std::time::Duration::from_secs(3));
+        });
+        println!("{unit}: {lost:?} packets lost");
+        assert_eq!(lost, [0, 0], "packets lost when {unit} started anew");
+        let after = written(sandbox);
+        assert_eq!(after, before, "what {unit} wrote");
+        before = after;
+    }
     // Flows outlive ovn-controller; it writes them anew when it starts.
-    let node = node_of(sandbox, old);
-    let lost = lost_during(sandbox, old, new, || {
-        kill_and_wait(sandbox, &format!("{node}/ovn-controller"));
+    let lost = lost_between(sandbox, old, new, || {
+        kill_and_wait(sandbox, &format!("{here}/ovn-controller"));
         wait_reach(sandbox, old, new);
     });
-    println!("{lost} packets of 10 a second lost with ovn-controller on {node}");
-    assert!(lost <= 10, "{lost} packets of 10 a second lost with ovn-controller on {node}");
+    println!("{here}/ovn-controller: {lost:?} packets of 10 a second lost");
+    assert_eq!(lost, [0, 0], "packets lost with ovn-controller on {here}");
     assert_eq!(written(sandbox).0, before.0);
 }
 
 fn one_that_is_used_stays(sandbox: &Sandbox, old: &str, new: &str) {
-    let lost = lost_during(sandbox, old, new, || {
+    let lost = lost_between(sandbox, old, new, || {
         sandbox.kubectl(&["delete", "cudn", "second", "--wait=false"]).unwrap();
         let said = || {
             let (status, message) = condition(sandbox, &["cudn", "second"], "NetworkCreated");
@@ -309,7 +300,7 @@ fn one_that_is_used_stays(sandbox: &Sandbox, old: &str, new: &str) {
         println!("{}", sandbox.wait_for("the network to say who uses it", said).unwrap());
         std::thread::sleep(std::time::Duration::from_secs(5));
     });
-    assert_eq!(lost, 0, "packets lost while a network waits for its pods to go");
+    assert_eq!(lost, [0, 0], "packets lost while a network waits for its pods to go");
     sandbox.kubectl(&["delete", "deployment", "--namespace", "grow", "web"]).unwrap();
     let gone = || Ok(sandbox.kubectl(&["get", "cudn", "second"]).is_err().then_some(()));
     sandbox.wait_for("the second network to be gone", gone).unwrap();
@@ -327,22 +318,7 @@ fn the_first_network_goes() {
         let ready = || Ok((condition(sandbox, &["cudn", name], "NetworkReady").0 == "True").then_some(()));
         sandbox.wait_for(&format!("network {name}"), ready).unwrap();
     }
-    let pod = |name: &str, node: &str, network: &str| {
-        format!(
-            "apiVersion: v1
-kind: Pod
-metadata: {{name: {name}, namespace: trio, annotations: {{k8s.ovn.org/requested-primary-udn: {network}}}}}
-spec:
-  nodeName: {node}
-  terminationGracePeriodSeconds: 0
-  containers:
-  - {{name: tools, image: \"localhost/causeway-tools:1\"}}
-"
-        )
-    };
-    let both = format!("{}---\n{}", pod("a", "n1", "two"), pod("b", "n2", "three"));
-    sandbox.wait_for("pods to be accepted", || sandbox.apply(&both).map(Some)).unwrap();
-    ["trio/a", "trio/b"].iter().for_each(|pod| sandbox.pod(pod).wait_ready().unwrap());
+    start_asking(sandbox, &[("trio/a", "n1", "two"), ("trio/b", "n2", "three")]);
     wait_apart(sandbox, &["trio/a", "trio/b"]);
     let router = || {
         let names = sandbox.exec("n1", &["ovn-nbctl", "--bare", "--columns=name", "list", "Logical_Router"]);
@@ -354,7 +330,7 @@ spec:
             .join(" ")
     };
     let before = router();
-    let lost = lost_during(sandbox, "trio/a", "trio/b", || {
+    let lost = lost_between(sandbox, "trio/a", "trio/b", || {
         sandbox.kubectl(&["delete", "cudn", "one", "--timeout=60s"]).unwrap();
         let left = || {
             let ports = sandbox
@@ -364,5 +340,9 @@ spec:
         sandbox.wait_for("nothing to be left of the first network", left).unwrap();
         std::thread::sleep(std::time::Duration::from_secs(3));
     });
-    assert_eq!((router(), lost), (before, 0), "the road, and packets lost, when the first network went");
+    assert_eq!(
+        (router(), lost),
+        (before, vec![0, 0]),
+        "the road, and packets lost, when the first network went"
+    );
 }

@@ -7,10 +7,11 @@
 mod nodes;
 #[path = "e2e_tenant/packets.rs"]
 mod packets;
+#[path = "e2e_tenant/wishes.rs"]
+mod wishes;
 
 use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
 use causeway_tests::shared;
-use packets::held;
 use serde_json::{Value, json};
 
 const MANIFESTS: &str = include_str!("manifests/tenant.yaml");
@@ -25,9 +26,9 @@ const OWN: [(&str, &str, &str); 5] = [
     ("mallory-plain", "p2", "n2"),
 ];
 const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 /// What the API server says of what his role does not have.
 const FORBIDDEN: &str = r#"is forbidden: User "mallory" cannot "#;
-const DEFAULT_NETWORK: &str = "v1.multus-cni.io/default-network";
 
 /// The attacker at his keyboard.
 struct Mallory(&'static Sandbox);
@@ -293,17 +294,25 @@ fn networks_of_his_own(mallory: &Mallory) {
     mallory.creates(&udn("mallory-plain", "unlabelled", "Primary", "10.92.0.0/16")).unwrap();
     mallory.creates(&udn("mallory", "second", "Primary", "10.72.128.0/17,fd73::/64")).unwrap();
     mallory.creates(&udn("mallory", "of-the-cluster", "Secondary", "10.244.0.0/16")).unwrap();
+    // A subnet of which no pod gets anything is a subnet all the same.
+    let mut unused = udn("mallory", "of-services", "Secondary", "10.96.0.0/16");
+    unused["spec"]["layer2"]["excludeSubnets"] = json!(["10.96.0.0/16"]);
+    mallory.creates(&unused).unwrap();
     for (path, because) in [
         ("mallory-plain/a.b", "mallory-plain_a-b"),
         ("mallory-plain/unlabelled", "invalid primary network state for namespace"),
         ("mallory/second", "which serves the same namespace"),
         ("mallory/of-the-cluster", "overlaps"),
+        ("mallory/of-services", r#"overlaps service subnet "10.96.0.0/16""#),
     ] {
         println!("{path}: {}", wait_not_ready(sandbox, path, because));
     }
     mallory.tries(&["delete", "udn", "--all", "-n", "mallory-plain", "--wait=false"], "").unwrap();
     mallory
-        .tries(&["delete", "udn", "-n", "mallory", "second", "of-the-cluster", "--wait=false"], "")
+        .tries(
+            &["delete", "udn", "-n", "mallory", "second", "of-the-cluster", "of-services", "--wait=false"],
+            "",
+        )
         .unwrap();
 }
 
@@ -346,44 +355,14 @@ fn annotations_of_pods(mallory: &Mallory) {
         "target": {"kind": "Node", "name": "n1"}});
     mallory.may_not_create("a binding with the victim's addresses", &binding, FORBIDDEN);
     by_somebody_elses_hand(mallory, &forged);
-    wishes(mallory);
+    wishes::not_granted(mallory);
+    wishes::attachments_of_another_namespace(mallory);
+    wishes::lists_that_are_too_long(mallory);
 }
 
-/// Networks and addresses that a pod may ask for, and does not get.
-fn wishes(mallory: &Mallory) {
-    let neighbour = held(mallory.0, "mallory/m2", "mallory/own");
-    let asks = |name: &str, mut wish: Value| {
-        wish["name"] = "default".into();
-        pod("mallory", name, "n1", &json!({DEFAULT_NETWORK: json!([wish]).to_string()}))
-    };
-    let networks = |namespace: &str, name: &str, networks: &str| {
-        pod(namespace, name, "n1", &json!({"k8s.v1.cni.cncf.io/networks": networks}))
-    };
-    let elsewhere = json!({"k8s.ovn.org/requested-primary-udn": "victim2/lan"});
-    let on_default = json!({DEFAULT_NETWORK: r#"[{"name":"default","ips":["10.244.0.77/24"]}]"#});
-    mallory.pods_are_told(&[
-        (
-            networks("mallory", "into-layer2", "victim2/lan"),
-            "networks of namespace victim2 are for its own pods",
-        ),
-        (
-            networks("mallory-plain", "into-layer3", "victim/victim"),
-            "networks of namespace victim are for its own pods",
-        ),
-        (
-            networks("mallory-plain", "nowhere", "victim/none"),
-            "networks of namespace victim are for its own pods",
-        ),
-        (pod("mallory", "elsewhere", "n2", &elsewhere), "which is no primary network of namespace mallory"),
-        (asks("gateway", json!({"ips": ["10.72.0.1/16", "fd72::1/64"]})), "10.72.0.1"),
-        (asks("management", json!({"ips": ["10.72.0.2/16", "fd72::2/64"]})), "10.72.0.2"),
-        (asks("taken", json!({"ips": [format!("{}/16", neighbour.v4), "fd72::dead/64"]})), &neighbour.v4),
-        (asks("outside", json!({"ips": ["10.71.0.3/16", "fd71::3/64"]})), "10.71.0.3"),
-        (asks("gateway-mac", json!({"mac": "0a:58:0a:48:00:01"})), "0a:58:0a:48:00:01"),
-        (asks("taken-mac", json!({"mac": neighbour.mac})), &neighbour.mac),
-        (asks("multicast-mac", json!({"mac": "01:00:5e:00:00:01"})), "01:00:5e:00:00:01"),
-        (pod("mallory-plain", "plain-address", "n1", &on_default), "gives out addresses itself"),
-    ]);
+/// A pod that asks for networks besides its primary one.
+fn asks_for(namespace: &str, name: &str, networks: &str) -> Value {
+    pod(namespace, name, "n1", &json!({NETWORKS: networks}))
 }
 
 /// Pods of his that controllers create are under the same rule.
@@ -475,8 +454,7 @@ fn named_like_the_victims(mallory: &Mallory, layer3: &Value, layer2: &Value) {
         .iter()
         .map(|nad| {
             let name = nad["metadata"]["name"].as_str().unwrap();
-            let wish = json!({"k8s.v1.cni.cncf.io/networks": name});
-            (pod("mallory", &format!("with-{name}"), "n1", &wish), "NAD mallory/")
+            (asks_for("mallory", &format!("with-{name}"), name), "NAD mallory/")
         })
         .collect();
     mallory.pods_are_told(&pods);

@@ -1,20 +1,22 @@
 //! Clusters of one address family: islands of two networks each, the way out and in, and the road between islands, with IPv4 or IPv6 alone,
-//! in both topologies.
+//! in both topologies; and a tenant that grows over the end of a network.
 #![cfg(feature = "e2e")]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "slow_families/grows.rs"]
+mod grows;
 #[path = "slow_families/pairs.rs"]
 mod pairs;
 #[path = "slow_families/policies.rs"]
 mod policies;
 
 use causeway_sandbox::address::Family;
-use causeway_sandbox::harness::{IMAGE, Probe, Sandbox};
+use causeway_sandbox::harness::{Probe, Sandbox};
 use causeway_tests::ask::{Ask, asked_from, asked_from_pods, node_addresses, source, url};
 use causeway_tests::nothing_wrong;
 use causeway_tests::outside::{FAR, OUTSIDE};
+use causeway_tests::siblings::start_asking;
 
-const POD_NETWORKS: &str = "k8s.ovn.org/pod-networks";
 /// Pods with their nodes; the namespace is the island. The last two are on the second network of theirs, which has the other topology.
 const PODS: [(&str, &str); 8] = [
     ("hill/a", "n1"),
@@ -67,27 +69,8 @@ spec: {{topology: Layer3, layer3: {{role: Primary, subnets: [{{cidr: "{more3}"}}
 fn start(sandbox: &Sandbox) {
     let (first, second) = PODS.split_at(6);
     sandbox.start_pods(first).unwrap();
-    let pod = |(pod, node): &(&str, &str)| {
-        let (namespace, name) = pod.split_once('/').unwrap();
-        format!(
-            "---
-apiVersion: v1
-kind: Pod
-metadata: {{name: {name}, namespace: {namespace}, labels: {{app: tools}}, annotations: {{k8s.ovn.org/requested-primary-udn: more}}}}
-spec:
-  nodeName: {node}
-  terminationGracePeriodSeconds: 0
-  containers:
-  - {{name: tools, image: \"{IMAGE}\", readinessProbe: {{httpGet: {{path: /hostname, port: 8080}}, periodSeconds: 1}}}}
-"
-        )
-    };
-    sandbox.apply(&second.iter().map(pod).collect::<String>()).unwrap();
-    for (pod, _) in second {
-        sandbox.pod(pod).wait_ready().unwrap();
-        let networks = sandbox.pod(pod).object().unwrap()["metadata"]["annotations"][POD_NETWORKS].clone();
-        assert!(networks.as_str().is_some_and(|text| text.contains("/more\"")), "{pod}: {networks}");
-    }
+    let second: Vec<(&str, &str, &str)> = second.iter().map(|(pod, node)| (*pod, *node, "more")).collect();
+    start_asking(sandbox, &second);
 }
 
 fn road(subnet: &str, prefix: u8) -> String {
@@ -207,6 +190,7 @@ fn islands_of(family: Family, subnets: &Subnets, road: &str) {
 
     sandbox.kubectl(&["delete", "cnc", "road", "--timeout=60s"]).unwrap();
     pairs::every_pair(&sandbox, family);
+    grows::over_its_end(&sandbox, family);
 }
 
 #[test]

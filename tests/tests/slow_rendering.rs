@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use causeway_sandbox::harness::{Probe, Sandbox};
+use causeway_tests::siblings::start_asking;
 use causeway_tests::{road, shared, wait_reach, wait_roads, zone};
 use std::collections::BTreeSet;
 
@@ -47,6 +48,7 @@ fn a_network_is_rendered_where_its_pods_are() {
     wait_zone(sandbox, "n2", &without);
 
     destinations_are_stubs(sandbox);
+    siblings_are_stubs(sandbox);
 }
 
 /// By a compact road pods reach networks that have none of theirs on the node: what these have there is the way to other nodes.
@@ -93,4 +95,39 @@ fn destinations_are_stubs(sandbox: &Sandbox) {
     sandbox.kubectl(&["delete", "service", "-n", "red", "c"]).unwrap();
     wait_roads(sandbox, &pods, &Probe::ALL, &[]);
     wait_zone(sandbox, "n1", &islands);
+}
+
+/// Two networks of one namespace, of either topology.
+const PAIR: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: pair, labels: {k8s.ovn.org/primary-user-defined-network: \"\"}}
+---
+apiVersion: k8s.ovn.org/v1
+kind: UserDefinedNetwork
+metadata: {name: wide, namespace: pair}
+spec: {topology: Layer3, layer3: {role: Primary, subnets: [{cidr: 10.51.0.0/16}, {cidr: \"fd51::/48\"}]}}
+---
+apiVersion: k8s.ovn.org/v1
+kind: UserDefinedNetwork
+metadata: {name: flat, namespace: pair}
+spec: {topology: Layer2, layer2: {role: Primary, subnets: [10.52.0.0/24, \"fd52::/64\"]}}
+";
+
+/// Siblings with one pod each, on different nodes: where its sibling's pod is, each network is a stub, and elsewhere there is neither.
+fn siblings_are_stubs(sandbox: &Sandbox) {
+    let nodes = ["n1", "n2", "n3"];
+    let before = nodes.map(|node| zone(sandbox, node));
+    sandbox.apply(PAIR).unwrap();
+    start_asking(sandbox, &[("pair/a", "n1", "wide"), ("pair/b", "n2", "flat")]);
+    wait_roads(sandbox, &["pair/a", "pair/b", "blue/a", "green/b"], &Probe::ALL, &[]);
+    let [n1, n2, n3] = nodes.map(|node| zone(sandbox, node));
+    let has = |rows: &BTreeSet<String>, name: &str| rows.iter().any(|row| row.ends_with(name));
+    assert!(has(&n1, "GR_pair_wide_n1") && !has(&n1, "GR_pair_flat_n1"), "flat is a stub on n1: {n1:?}");
+    assert!(has(&n2, "GR_pair_flat_n2") && !has(&n2, "GR_pair_wide_n2"), "wide is a stub on n2: {n2:?}");
+    assert_eq!(n3, before[2], "nobody is on n3");
+    sandbox.kubectl(&["delete", "namespace", "pair", "--timeout=120s"]).unwrap();
+    for (node, before) in nodes.iter().zip(&before) {
+        wait_zone(sandbox, node, before);
+    }
 }

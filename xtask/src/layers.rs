@@ -22,6 +22,7 @@ const PURE: &[(&str, &[&str])] = &[
         "causeway-plan",
         &[
             "causeway-types",
+            "causeway-alloc",
             "causeway-api",
             "causeway-record",
             "causeway-zone",
@@ -80,18 +81,8 @@ const MAX_LINES: usize = 600;
 const MAX_FUNCTION: usize = 47;
 
 pub(crate) fn check() -> Result<()> {
-    let mut problems = Vec::new();
     let packages = metadata()?;
-    for (name, allowed) in PURE {
-        let Some(package) = packages.get(*name) else { continue };
-        problems.extend(wrong_own_dependencies(name, package, allowed));
-        problems.extend(impure_dependencies(name, &packages));
-        problems.extend(impure_sources(&package.folder.join("src"))?);
-    }
-    for (name, allowed) in NARROW {
-        let Some(package) = packages.get(*name) else { continue };
-        problems.extend(wrong_own_dependencies(name, package, allowed));
-    }
+    let mut problems = broken_layers(&packages)?;
     for package in packages.values().filter(|p| p.own) {
         problems.extend(long_sources(&package.folder.join("src"))?);
     }
@@ -100,6 +91,23 @@ pub(crate) fn check() -> Result<()> {
         return Ok(());
     }
     bail!("the workspace breaks its own rules:\n  {}", problems.join("\n  "))
+}
+
+/// A crate that is not there was renamed or taken apart: nobody looks at what became of it until it is in the lists above again.
+fn broken_layers(packages: &BTreeMap<String, Package>) -> Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for (name, allowed) in PURE.iter().chain(NARROW) {
+        match packages.get(*name) {
+            Some(package) => problems.extend(wrong_own_dependencies(name, package, allowed)),
+            None => problems.push(format!("{name} has a layer but is not in the workspace")),
+        }
+    }
+    for (name, _) in PURE {
+        let Some(package) = packages.get(*name) else { continue };
+        problems.extend(impure_dependencies(name, packages));
+        problems.extend(impure_sources(&package.folder.join("src"))?);
+    }
+    Ok(problems)
 }
 
 struct Package {
@@ -255,7 +263,20 @@ pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use super::functions;
+    use super::{BTreeMap, NARROW, PURE, broken_layers, functions, metadata};
+
+    /// Whoever renames a crate renames it here, too.
+    #[test]
+    fn a_crate_that_is_not_there_is_a_problem() {
+        let mut packages = metadata().unwrap();
+        assert_eq!(broken_layers(&packages).unwrap(), [""; 0]);
+        packages.remove("causeway-zone");
+        assert_eq!(
+            broken_layers(&packages).unwrap(),
+            ["causeway-zone has a layer but is not in the workspace"]
+        );
+        assert_eq!(broken_layers(&BTreeMap::new()).unwrap().len(), PURE.len() + NARROW.len());
+    }
 
     #[test]
     fn functions_are_measured() {

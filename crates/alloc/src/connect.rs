@@ -1,4 +1,4 @@
-//! The blocks and slices of one `ClusterNetworkConnect`.
+//! The blocks and parcels of one `ClusterNetworkConnect`.
 //!
 //! Blocks are counted by *index*, the same in every family: block i of each connect subnet. A layer3
 //! network has a block of its own, in which node n has link number n; layer2 networks share blocks and
@@ -44,11 +44,11 @@ pub enum RefusalReason {
     /// The annotation would be too large.
     #[error("the annotation of the connection would be larger than {ANNOTATION_LIMIT} bytes")]
     Annotation,
-    /// An annotated subnet is not a block or slice of the connection, or not the same one in each family.
-    #[error("[{}] are not one block or slice of the connect subnets", listed(.0))]
+    /// An annotated subnet is not a block or parcel of the connection, or not the same one in each family.
+    #[error("[{}] are not one block or parcel of the connect subnets", listed(.0))]
     NotOurs(Vec<Cidr>),
-    /// Somebody else has the annotated block or slice.
-    #[error("{0} has the same block or slice")]
+    /// Somebody else has the annotated block or parcel.
+    #[error("{0} has the same block or parcel")]
     TakenBy(ConnectOwner),
 }
 
@@ -72,7 +72,7 @@ pub struct Refusal {
     pub reason: RefusalReason,
 }
 
-/// An annotated block or slice that could not be kept.
+/// An annotated block or parcel that could not be kept.
 pub type LostBlock = Refusal;
 
 /// The answer to "what would fit?".
@@ -90,14 +90,14 @@ pub struct Forecast {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ConnectRecord {
-    /// Index, slice if it was one, epoch.
+    /// Index, parcel if it was one, epoch.
     pub quarantined: Vec<(u32, Option<u32>, Epoch)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     index: u32,
-    slice: Option<u32>,
+    parcel: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ struct Held {
     pending: bool,
 }
 
-/// The blocks and slices of one connection.
+/// The blocks and parcels of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectPool {
     subnets: Vec<ConnectSubnet>,
@@ -119,11 +119,11 @@ pub struct ConnectPool {
     quarantined: BTreeMap<Place, Epoch>,
     /// Who had a place that rests: it may come back to it, since no zone has it for anybody else.
     left: BTreeMap<ConnectOwner, Place>,
-    /// Indexes that are in use, whole or in slices.
+    /// Indexes that are in use, whole or in parcels.
     taken: IntervalSet,
-    /// Blocks that are cut into slices, and the slices in use.
+    /// Blocks that are cut into parcels, and the parcels in use.
     shared: BTreeMap<u32, IntervalSet>,
-    /// Those of them with a slice to spare.
+    /// Those of them with a parcel to spare.
     roomy: BTreeSet<u32>,
     annotation: usize,
 }
@@ -162,8 +162,8 @@ impl ConnectPool {
         record: &ConnectRecord,
     ) -> Vec<LostBlock> {
         self.slots = slots.filter(|slots| *slots > 0);
-        for (index, slice, epoch) in &record.quarantined {
-            let place = Place { index: *index, slice: *slice };
+        for (index, parcel, epoch) in &record.quarantined {
+            let place = Place { index: *index, parcel: *parcel };
             self.quarantined.insert(place, *epoch);
             self.occupy(place);
         }
@@ -240,7 +240,7 @@ impl ConnectPool {
         self.quarantined.retain(|place, _| !self.owners.contains_key(place));
     }
 
-    /// The network is no longer connected. A block of slices is given back with its last slice.
+    /// The network is no longer connected. A block of parcels is given back with its last parcel.
     pub fn release(&mut self, owner: ConnectOwner) {
         if let Some(held) = self.held.remove(&owner) {
             self.owners.remove(&held.place);
@@ -354,7 +354,7 @@ impl ConnectPool {
 
     /// What to remember beyond the annotations.
     pub fn record(&self) -> ConnectRecord {
-        let entry = |(place, epoch): (&Place, &Epoch)| (place.index, place.slice, *epoch);
+        let entry = |(place, epoch): (&Place, &Epoch)| (place.index, place.parcel, *epoch);
         ConnectRecord { quarantined: self.quarantined.iter().map(entry).collect() }
     }
 
@@ -370,17 +370,17 @@ impl ConnectPool {
         Ok(())
     }
 
-    /// A block clashes with its own slices too.
+    /// A block clashes with its own parcels too.
     fn clashing(&self, place: Place) -> Option<ConnectOwner> {
-        let whole = Place { slice: None, ..place };
+        let whole = Place { parcel: None, ..place };
         let exact = self.owners.get(&place).or_else(|| self.owners.get(&whole));
-        let sliced = || self.owners.range(whole..).next().filter(|(other, _)| other.index == place.index);
+        let cut = || self.owners.range(whole..).next().filter(|(other, _)| other.index == place.index);
         let found =
-            if place.slice.is_none() { exact.or_else(|| sliced().map(|(_, owner)| owner)) } else { exact };
+            if place.parcel.is_none() { exact.or_else(|| cut().map(|(_, owner)| owner)) } else { exact };
         found.copied()
     }
 
-    /// Where annotated subnets are: the same index, and the same slice, in every family given.
+    /// Where annotated subnets are: the same index, and the same parcel, in every family given.
     fn place_of(&self, owner: ConnectOwner, cidrs: &[Cidr]) -> Option<Place> {
         let mut found = None;
         for cidr in cidrs {
@@ -388,12 +388,12 @@ impl ConnectPool {
             let index = subnet.index_of(cidr).ok().filter(|index| *index < self.blocks())?;
             let place = match owner {
                 ConnectOwner::Layer3(_) if cidr.prefix_len() == subnet.network_prefix() => {
-                    Place { index, slice: None }
+                    Place { index, parcel: None }
                 }
                 ConnectOwner::Layer2(_) if cidr.prefix_len() == cidr.family().link_prefix() => {
-                    let slice = subnet.block(index).ok()?.number_of_subnet(cidr).ok()?;
-                    let slice = u32::try_from(slice).ok().filter(|slice| *slice < self.slots())?;
-                    Place { index, slice: Some(slice) }
+                    let parcel = subnet.block(index).ok()?.number_of_subnet(cidr).ok()?;
+                    let parcel = u32::try_from(parcel).ok().filter(|parcel| *parcel < self.slots())?;
+                    Place { index, parcel: Some(parcel) }
                 }
                 _ => return None,
             };
@@ -423,9 +423,9 @@ impl ConnectPool {
         }
         match owner {
             ConnectOwner::Layer3(_) => {
-                self.free_index(self.layer3_capacity()).map(|index| Place { index, slice: None })
+                self.free_index(self.layer3_capacity()).map(|index| Place { index, parcel: None })
             }
-            ConnectOwner::Layer2(_) => self.free_slice(),
+            ConnectOwner::Layer2(_) => self.free_parcel(),
         }
     }
 
@@ -435,20 +435,20 @@ impl ConnectPool {
         free.ok_or_else(|| if count < self.blocks() { self.keys_refusal() } else { self.blocks_refusal() })
     }
 
-    /// Slices fill blocks that are cut already before another one is.
-    fn free_slice(&self) -> std::result::Result<Place, RefusalReason> {
+    /// Parcels fill blocks that are cut already before another one is.
+    fn free_parcel(&self) -> std::result::Result<Place, RefusalReason> {
         for index in &self.roomy {
-            if let Some(slice) = self.free_slice_of(*index) {
-                return Ok(Place { index: *index, slice: Some(slice) });
+            if let Some(parcel) = self.free_parcel_of(*index) {
+                return Ok(Place { index: *index, parcel: Some(parcel) });
             }
         }
         let keyed =
             if self.topology.has_node_ports() { PortKey::LAST.div_ceil(self.slots()) } else { u32::MAX };
         let index = self.free_index(self.blocks().min(keyed))?;
-        Ok(Place { index, slice: Some(0) })
+        Ok(Place { index, parcel: Some(0) })
     }
 
-    fn free_slice_of(&self, index: u32) -> Option<u32> {
+    fn free_parcel_of(&self, index: u32) -> Option<u32> {
         let last = self.keyed_slots(index).checked_sub(1)?;
         let free = self.shared.get(&index)?.first_missing(0, last.into())?;
         u32::try_from(free).ok()
@@ -473,7 +473,7 @@ impl ConnectPool {
     /// Whether the topology can use the place: a layer3 block needs keys for all of its links.
     fn fits(&self, place: Place) -> bool {
         let slots = self.keyed_slots(place.index);
-        place.slice.map_or(slots == self.slots().min(self.links()), |slice| slice < slots)
+        place.parcel.map_or(slots == self.slots().min(self.links()), |parcel| parcel < slots)
     }
 
     fn blocks(&self) -> u32 {
@@ -483,8 +483,8 @@ impl ConnectPool {
     fn subnets_at(&self, place: Place) -> Vec<Cidr> {
         let one = |subnet: &ConnectSubnet| {
             let block = subnet.block(place.index).ok()?;
-            match place.slice {
-                Some(slice) => block.subnet(subnet.family().link_prefix(), slice.into()).ok(),
+            match place.parcel {
+                Some(parcel) => block.subnet(subnet.family().link_prefix(), parcel.into()).ok(),
                 None => Some(block),
             }
         };
@@ -500,8 +500,8 @@ impl ConnectPool {
 
     fn occupy(&mut self, place: Place) {
         self.taken.insert(place.index.into());
-        if let Some(slice) = place.slice {
-            self.shared.entry(place.index).or_default().insert(slice.into());
+        if let Some(parcel) = place.parcel {
+            self.shared.entry(place.index).or_default().insert(parcel.into());
             self.note_room(place.index);
         }
     }
@@ -511,13 +511,13 @@ impl ConnectPool {
         if self.owners.contains_key(&place) || self.quarantined.contains_key(&place) {
             return;
         }
-        let Some(slice) = place.slice else {
+        let Some(parcel) = place.parcel else {
             self.taken.remove(place.index.into());
             return;
         };
-        if let Some(slices) = self.shared.get_mut(&place.index) {
-            slices.remove(slice.into());
-            if slices.is_empty() {
+        if let Some(parcels) = self.shared.get_mut(&place.index) {
+            parcels.remove(parcel.into());
+            if parcels.is_empty() {
                 self.shared.remove(&place.index);
                 self.taken.remove(place.index.into());
             }
@@ -526,7 +526,7 @@ impl ConnectPool {
     }
 
     fn note_room(&mut self, index: u32) {
-        if self.free_slice_of(index).is_some() {
+        if self.free_parcel_of(index).is_some() {
             self.roomy.insert(index);
         } else {
             self.roomy.remove(&index);

@@ -155,7 +155,7 @@ fn f01_to_f08_release_and_reuse() {
 
 /// cnc-cases G01, G02, G04, G05, G07, G08, H01; G19, G20 rotate bytes, ours count linearly.
 #[test]
-fn g01_to_g20_h01_slices() {
+fn g01_to_g20_h01_parcels() {
     let mut pool = dual();
     let owners = [layer3(1), layer3(2), layer2(1), layer2(2), layer2(1), layer3(3), layer2(3)];
     let expected = [
@@ -174,7 +174,7 @@ fn g01_to_g20_h01_slices() {
 
 /// cnc-cases G10, G14, G16.
 #[test]
-fn g10_g14_g16_slices_fill_holes_before_blocks() {
+fn g10_g14_g16_parcels_fill_holes_before_blocks() {
     let mut pool = transit(&[("192.168.0.0/24", 28), ("fd00::/120", 124)]);
     for id in 1..=20 {
         pool.reserve(layer2(id)).unwrap();
@@ -185,9 +185,9 @@ fn g10_g14_g16_slices_fill_holes_before_blocks() {
     assert_eq!(take(&mut pool, layer2(22)), "192.168.0.40/31 + fd00::28/127");
 }
 
-/// cnc-cases G11, G13 go on counting after a release; ours gives out the lowest slice that no zone can still have.
+/// cnc-cases G11, G13 go on counting after a release; ours gives out the lowest parcel that no zone can still have.
 #[test]
-fn g11_g13_a_freed_slice_comes_back_after_its_quarantine() {
+fn g11_g13_a_freed_parcel_comes_back_after_its_quarantine() {
     let table = [
         (vec![("fd00::/48", 64)], "fd00::4/127", "fd00::/127"),
         (
@@ -209,9 +209,9 @@ fn g11_g13_a_freed_slice_comes_back_after_its_quarantine() {
     }
 }
 
-/// cnc-cases G17, H04, H05, I07: a block of slices returns with its last slice.
+/// cnc-cases G17, H04, H05, I07: a block of parcels returns with its last parcel.
 #[test]
-fn g17_h04_h05_i07_a_block_returns_with_its_last_slice() {
+fn g17_h04_h05_i07_a_block_returns_with_its_last_parcel() {
     let mut pool = transit(&[("10.100.0.0/27", 28)]);
     take(&mut pool, layer2(1));
     take(&mut pool, layer2(2));
@@ -224,9 +224,9 @@ fn g17_h04_h05_i07_a_block_returns_with_its_last_slice() {
     assert!(pool.reserve(layer2(3)).is_err());
 }
 
-/// cnc-cases L31: the last block of a /16 has one key too few for a layer3 network, but not for slices.
+/// cnc-cases L31: the last block of a /16 has one key too few for a layer3 network, but not for parcels.
 #[test]
-fn l31_the_last_block_takes_slices_only() {
+fn l31_the_last_block_takes_parcels_only() {
     let mut pool = dual();
     for id in 1..=255 {
         pool.reserve(layer3(id)).unwrap();
@@ -273,7 +273,7 @@ fn a_forecast_names_the_first_network_that_does_not_fit() {
 
 /// cnc-cases I01, I02, I04, I05, I10; I08: the lowest hole before the restart as well as after.
 #[test]
-fn i01_to_i10_a_restart_keeps_blocks_and_slices() {
+fn i01_to_i10_a_restart_keeps_blocks_and_parcels() {
     let mut old = dual();
     for owner in [layer3(1), layer3(2), layer2(100), layer2(101), layer3(3), layer3(4)] {
         old.reserve(owner).unwrap();
@@ -540,8 +540,8 @@ proptest! {
         old.abort();
         let entries = annotation(&old);
         let mut new = small();
-        let slices = entries.iter().rev().map(|(owner, cidrs)| (*owner, &cidrs[..]));
-        prop_assert_eq!(new.restore(old.fixed_slots(), slices, &old.record()), vec![]);
+        let annotated = entries.iter().rev().map(|(owner, cidrs)| (*owner, &cidrs[..]));
+        prop_assert_eq!(new.restore(old.fixed_slots(), annotated, &old.record()), vec![]);
         prop_assert_eq!(new, without_memory(&old));
     }
 

@@ -206,6 +206,11 @@ where
         u32::try_from(self.pool.free()).unwrap_or(u32::MAX)
     }
 
+    /// Whether any number is in quarantine.
+    pub fn any_rests(&self) -> bool {
+        self.pool.any_rests()
+    }
+
     /// What to remember beyond the annotations.
     pub fn record(&self) -> IdRecord {
         let record = self.pool.record();

@@ -260,6 +260,11 @@ impl<O: Ord + Clone> NumberPool<O> {
         all - self.taken.count(self.first, self.last)
     }
 
+    /// Whether any number is in quarantine.
+    pub fn any_rests(&self) -> bool {
+        !self.quarantined.is_empty()
+    }
+
     /// What to remember beyond the annotations.
     pub fn record(&self) -> Record {
         Record { cursor: self.cursor, quarantined: self.quarantined.clone() }

@@ -18,7 +18,7 @@ pub struct Reuse {
     pub network_ids: IdRecord,
     /// Tunnel keys of routers.
     pub tunnel_keys: IdRecord,
-    /// Blocks and slices of connections.
+    /// Blocks and parcels of connections.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub connects: BTreeMap<ConnectName, ConnectRecord>,
     /// Nodes that are away, and the epoch from which on no zone may listen to them: freed numbers no longer wait for them.

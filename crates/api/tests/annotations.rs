@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use causeway_api::annotations::{
-    Annotation, ChassisId, ConnectBlocks, ConnectRouterKey, ConnectSlots, EncapIps, GatewayConfig,
-    GatewayMtuSupport, HostCidrs, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, NodeSubnets,
-    OpenPorts, PerFamily, PodNetworks, PrimaryAddresses, RequestedNetworks, RequestedPrimary,
+    Annotation, ChassisId, ConnectBlocks, ConnectRouterKey, ConnectSlots, DefaultNetworkRequest, EncapIps,
+    GatewayConfig, GatewayMtuSupport, HostCidrs, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets,
+    NodeSubnets, OpenPorts, PerFamily, PodNetworks, PrimaryAddresses, RequestedNetworks, RequestedPrimary,
     TransitPeerPorts, TransitSwitchPort, TunnelKeys, TunnelMtu,
 };
 use causeway_types::{Cidr, ConnectOwner, ConnectTopology, DatapathKey, NetworkId, NodeId};
@@ -185,6 +185,27 @@ fn open_ports_that_cannot_be_read_are_named() {
     let more = (1..=65).map(port).collect::<String>();
     assert!(problem::<OpenPorts>(&more).contains("there are more than 64 ports: write fewer"));
     assert!(problem::<OpenPorts>(&port(80).repeat(65)).contains("more than 64 ports"), "repetitions count");
+}
+
+/// Networks in a form that is neither notation: the message says which of them it takes the text for, and what to write.
+#[test]
+fn requested_networks_that_cannot_be_read_are_named() {
+    let begin = "annotation k8s.v1.cni.cncf.io/networks is malformed: ";
+    for (text, expected) in [
+        (r#"{"name":"a"}"#, "JSON must be a list of networks: write [ in front and ] at the end"),
+        (r#""a""#, "JSON must be a list of networks: write [ in front and ] at the end"),
+        (r#"[{"name":"a"}"#, "EOF while parsing a list at line 1 column 13"),
+        (r#"[{"name":"a"}] b"#, "trailing characters at line 1 column 16"),
+        (r#"[{"namespace":"a"}]"#, "missing field `name` at line 1 column 18"),
+        (r#"["a"]"#, "invalid type: string \"a\", expected struct NetworkSelection at line 1 column 4"),
+    ] {
+        assert_eq!(problem::<RequestedNetworks>(text), format!("{begin}{expected}"), "{text}");
+    }
+    let one = problem::<DefaultNetworkRequest>(r#"{"name":"default"}"#);
+    assert_eq!(
+        one,
+        "annotation v1.multus-cni.io/default-network is malformed: JSON must be a list of networks: write [ in front and ] at the end"
+    );
 }
 
 /// udn-cases F007, H038, cnc-cases M08.

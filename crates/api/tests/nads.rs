@@ -236,6 +236,20 @@ fn other_spellings_are_read() {
     assert_eq!(ours(json!({})).role, Role::Secondary);
 }
 
+/// What tools write who have no VLAN in mind: 0 is none, by hand as well as beside what we render without it.
+#[test]
+fn a_vlan_of_0_is_unset() {
+    let wire = |vlan: Value| {
+        let mut config = json!({"topology": "localnet", "role": "secondary", "subnets": "10.0.0.0/24"});
+        config.as_object_mut().unwrap().extend(vlan.as_object().unwrap().clone());
+        ours(config)
+    };
+    assert_eq!(wire(json!({"vlanID": 7})).vlan, Some(7));
+    assert_eq!(wire(json!({"vlanID": 0})).vlan, None);
+    assert_eq!(wire(json!({"vlanID": 0})), wire(json!({})));
+    assert_eq!(config(&wire(json!({"vlanID": 0})), "ns/net")["vlanID"], Value::Null);
+}
+
 #[test]
 fn a_list_of_plugins_is_read() {
     let list = json!({"cniVersion": "1.0.0", "name": "net", "plugins": [

@@ -9,7 +9,8 @@ use causeway_plan::replay as node;
 use causeway_record::recording::Header;
 
 /// Play a recording that a role has made with --record, and print what the role would do: one JSON object for each write,
-/// withdrawal and event, or for each slice of a database, with the line of the message that led to it
+/// withdrawal and event of the cluster manager, or of a node for each slice of a database, each item of the host's plan (links, routes,
+/// nftables, flows, FRR) and each pod's interfaces, with the line of the message that led to it
 #[derive(clap::Args)]
 pub(crate) struct Replay {
     /// The recording

@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
 fn every_command_explains_itself() {
     let help = causeway(&["--help"]);
     assert!(help.status.success());
-    for command in ["cluster-manager", "completion", "crds", "node", "replay", "sandbox"] {
+    for command in ["cluster-manager", "completion", "crds", "evpn-agent", "node", "replay", "sandbox"] {
         assert!(text(&help.stdout).contains(&format!("  {command} ")), "{}", text(&help.stdout));
         let help = causeway(&[command, "--help"]);
         assert!(help.status.success() && text(&help.stdout).contains("Usage: causeway"), "{command}");
@@ -112,4 +112,30 @@ fn sandboxes_are_listed_where_there_are_none() {
         assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
         assert!(text(&output.stdout).contains("There is no sandbox"), "{words:?}: {}", text(&output.stdout));
     }
+}
+
+/// With `--log-format json` each line of the log is an object, for programs; without it none is. The error at the end is for people.
+#[test]
+fn the_log_is_text_or_json() {
+    let log = |words: &[&str]| {
+        let role =
+            ["cluster-manager", "--kubeconfig=/does/not/exist", "--enable-dynamic-udn-allocation=true"];
+        let said = text(&causeway(&[&role[..], words].concat()).stderr);
+        let lines = said.lines().filter(|line| !line.starts_with("causeway: error: "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let parsed = |lines: &[String]| -> Result<Vec<serde_json::Value>, _> {
+        lines.iter().map(|line| serde_json::from_str(line)).collect()
+    };
+    for words in [&["--log-format", "json"][..], &["--log-format=json", "--log-level=debug"]] {
+        let lines = log(words);
+        let objects = parsed(&lines).unwrap_or_else(|error| panic!("{words:?}: {error}: {lines:?}"));
+        let warning = objects.iter().find(|object| object["level"] == "WARN").unwrap();
+        let said = warning["message"].as_str().unwrap();
+        assert!(said.contains("--enable-dynamic-udn-allocation"), "{warning}");
+        assert!(warning["timestamp"].is_string() && warning["target"].is_string(), "{warning}");
+    }
+    let plain = log(&[]);
+    assert!(plain.iter().any(|line| line.contains("--enable-dynamic-udn-allocation")), "{plain:?}");
+    parsed(&plain).unwrap_err();
 }

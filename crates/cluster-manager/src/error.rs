@@ -17,5 +17,5 @@ pub enum Error {
     #[error(
         "the ConfigMap {name} cannot be read: {problem}; repair it, numbers that it lists must not be given out"
     )]
-    Memory { name: String, problem: String },
+    FreedNumbers { name: String, problem: String },
 }

@@ -198,7 +198,7 @@ impl Role {
         self.start_writing(&sender, permit);
         // The record first, then the lists: both are newer than the lease.
         let reuse = tokio::select! {
-            reuse = read_memory(&self.client, &self.config.namespace) => reuse?,
+            reuse = read_freed_numbers(&self.client, &self.config.namespace) => reuse?,
             ended = self.tasks.ended() => return Err(lost(ended, permit)),
         };
         let header = Header::new(causeway_cluster::ROLE, &self.config);
@@ -323,12 +323,12 @@ fn lost(ended: causeway_runtime::Error, permit: &Permit) -> Error {
 
 /// Freed numbers, as they were recorded. No record means that none was ever freed; one that cannot be read stops
 /// everything, for numbers that it lists must not be given out.
-async fn read_memory(client: &Client, namespace: &str) -> Result<Reuse, Error> {
+async fn read_freed_numbers(client: &Client, namespace: &str) -> Result<Reuse, Error> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     loop {
         let problem = match timeout(READ_TIME_OUT, api.get_opt(FREED_NUMBERS)).await {
             Ok(Ok(None)) => return Ok(Reuse::default()),
-            Ok(Ok(Some(map))) => return parse_memory(map, namespace),
+            Ok(Ok(Some(map))) => return parse_freed_numbers(map, namespace),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the API server does not answer".to_owned(),
         };
@@ -337,10 +337,10 @@ async fn read_memory(client: &Client, namespace: &str) -> Result<Reuse, Error> {
     }
 }
 
-fn parse_memory(map: ConfigMap, namespace: &str) -> Result<Reuse, Error> {
+fn parse_freed_numbers(map: ConfigMap, namespace: &str) -> Result<Reuse, Error> {
     let numbers = FreedNumbers::key(&map).map(|key| FreedNumbers::trim(map, key).numbers);
     let name = format!("{namespace}/{FREED_NUMBERS}");
-    let numbers = numbers.unwrap_or(Ok(None)).map_err(|problem| Error::Memory { name, problem })?;
+    let numbers = numbers.unwrap_or(Ok(None)).map_err(|problem| Error::FreedNumbers { name, problem })?;
     Ok(numbers.unwrap_or_default())
 }
 

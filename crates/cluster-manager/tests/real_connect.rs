@@ -328,3 +328,67 @@ async fn every_reason_comes_and_goes() {
     wait_accepted(&cluster, "twin", "ValidationSucceeded");
     manager.stop().await;
 }
+
+/// The networks that a connection selects, and whether each is connected.
+fn connected(cluster: &Cluster, connect: &str) -> BTreeMap<String, bool> {
+    let networks =
+        cluster.get("cnc", "", connect)["status"]["networks"].as_array().cloned().unwrap_or_default();
+    let line = |network: &Value| {
+        (network["name"].as_str().unwrap().to_owned(), network["connected"].as_bool().unwrap())
+    };
+    networks.iter().map(line).collect()
+}
+
+/// The number of a network, once it has one.
+fn network_id(cluster: &Cluster, name: &str) -> u32 {
+    cluster.eventually(&format!("network {name} has its id"), || {
+        let nad = cluster.get("net-attach-def", name, name);
+        nad["metadata"]["annotations"][keys::NETWORK_ID].as_str()?.parse().ok()
+    })
+}
+
+/// While no manager runs, a network grows into the addresses of another one on the same road. After its start the grower is left out,
+/// whether its id is lower or higher than the other's, and whoever was there keeps his place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_grows_unseen_is_left_out() {
+    const ALL: [(&str, &str); 4] =
+        [("one", "10.1.0.0/16"), ("two", "10.2.0.0/16"), ("three", "10.3.0.0/16"), ("four", "10.4.0.0/16")];
+    let cluster = Cluster::start();
+    cluster.nodes(&["n1"]);
+    let manager = Running::start(&cluster);
+    let ids = ALL.map(|(name, subnet)| {
+        network(&cluster, name, "Primary", subnet, 24);
+        network_id(&cluster, name)
+    });
+    assert!(ids.is_sorted(), "{ids:?}");
+    connection(&cluster, "c", "192.168.0.0/16", 24);
+    let of = |out: &[&str]| -> BTreeMap<String, bool> {
+        ALL.iter().map(|(name, _)| ((*name).to_owned(), !out.contains(name))).collect()
+    };
+    cluster.eventually("all are connected", || (connected(&cluster, "c") == of(&[])).then_some(()));
+    let blocks = || -> BTreeMap<String, Value> {
+        let connect = cluster.get("cnc", "", "c");
+        let text = connect["metadata"]["annotations"][keys::NETWORK_SUBNETS].as_str().unwrap_or("{}");
+        serde_json::from_str(text).unwrap()
+    };
+    let before = cluster.eventually("all have a place", || Some(blocks()).filter(|blocks| blocks.len() == 4));
+    manager.stop().await;
+
+    for (grower, others) in [("one", "10.2.0.0/16"), ("four", "10.3.0.0/16")] {
+        let added = json!([{"op": "add", "path": "/spec/network/layer3/subnets/-", "value": {"cidr": others, "hostSubnet": 24}}]);
+        cluster.kubectl(&["patch", "cudn", grower, "--type=json", "-p", &added.to_string()]);
+    }
+    let mut kept = before.clone();
+    kept.retain(|owner, _| [ids[1], ids[2]].iter().any(|id| *owner == format!("layer3_{id}")));
+    assert_eq!(kept.len(), 2, "{before:?}");
+    // Also for a manager that finds what the first one has made of it.
+    for start in 1..=2 {
+        let manager = Running::start(&cluster);
+        manager.wait_until_ready(&cluster);
+        wait_accepted(&cluster, "c", "OverlappingNetworkSubnets");
+        let settled = || (connected(&cluster, "c") == of(&["one", "four"]) && blocks() == kept).then_some(());
+        cluster.eventually(&format!("the growers are left out after start {start}"), settled);
+        assert_eq!(ALL.map(|(name, _)| network_id(&cluster, name)), ids);
+        manager.stop().await;
+    }
+}

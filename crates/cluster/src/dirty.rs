@@ -21,6 +21,8 @@ pub(crate) struct Dirty {
     pods: BTreeSet<ObjectKey>,
     endpoint_slices: BTreeSet<ObjectKey>,
     statuses: BTreeSet<OwnerKey>,
+    /// Those whose status waits for its second to pass.
+    late_statuses: BTreeSet<OwnerKey>,
     reach: Reach,
     connects: BTreeSet<ConnectName>,
     connect_statuses: BTreeSet<ConnectName>,
@@ -129,6 +131,18 @@ impl Dirty {
 
     pub(crate) fn statuses(&mut self, keys: impl IntoIterator<Item = OwnerKey>) {
         self.statuses.extend(keys);
+    }
+
+    /// What a status counts has changed: that is told with the clock, however many pods come and go.
+    pub(crate) fn status_later(&mut self, key: &OwnerKey) {
+        if !self.late_statuses.contains(key) {
+            self.late_statuses.insert(key.clone());
+        }
+    }
+
+    /// Time passes: statuses that could wait are looked at.
+    pub(crate) fn late_statuses_are_due(&mut self) {
+        self.statuses.append(&mut self.late_statuses);
     }
 
     /// Connections see the network differently.

@@ -1,15 +1,12 @@
 //! Namespaces, and which ClusterUserDefinedNetworks may select them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::annotations::keys::{PRIMARY_NETWORK_LABEL, STATIC_PODS_LABEL};
 use causeway_api::selector::{LabelMatch, SelectorIndex};
 use causeway_record::Namespace;
 use causeway_types::{NamespaceName, NetworkName, NetworkOrigin, ObjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-
-use crate::keys::Wait;
-use crate::{Manager, OwnerKey};
 
 #[derive(Debug, Default)]
 pub(crate) struct Namespaces {
@@ -28,6 +25,23 @@ impl Namespaces {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Namespace> {
         self.all.values()
+    }
+
+    /// Puts a namespace in; the answer is what it was before.
+    pub(crate) fn insert(&mut self, namespace: Namespace) -> Option<Namespace> {
+        self.all.insert(namespace.name.clone(), namespace)
+    }
+
+    pub(crate) fn remove(&mut self, name: &NamespaceName) -> Option<Namespace> {
+        self.all.remove(name)
+    }
+
+    /// The ClusterUserDefinedNetworks that may select a namespace, by what its labels were and are.
+    pub(crate) fn selected_by<'a>(
+        &self,
+        labels: impl IntoIterator<Item = &'a Namespace>,
+    ) -> BTreeSet<ObjectName> {
+        labels.into_iter().flat_map(|namespace| self.selectors.candidates(&namespace.labels)).collect()
     }
 
     /// Whether the namespace's pods use a primary user-defined network.
@@ -71,68 +85,9 @@ impl Namespaces {
     }
 }
 
-fn is_labelled(namespace: &Namespace) -> bool {
+/// Whether the namespace's pods use a primary user-defined network.
+pub(crate) fn is_labelled(namespace: &Namespace) -> bool {
     namespace.labels.contains_key(PRIMARY_NETWORK_LABEL)
-}
-
-impl Manager {
-    pub(crate) fn namespace_applied(&mut self, namespace: Namespace) {
-        let name = namespace.name.clone();
-        let before = self.namespaces.all.insert(name.clone(), namespace.clone());
-        self.policies_see_namespace(before.as_ref(), Some(&namespace));
-        let mut candidates = self.namespaces.selectors.candidates(&namespace.labels);
-        if before.as_ref().is_none_or(|before| is_labelled(before) != is_labelled(&namespace)) {
-            self.dirty.nads(self.attachments.keys_in(&name));
-        }
-        if let Some(before) = &before {
-            candidates.extend(self.namespaces.selectors.candidates(&before.labels));
-        } else {
-            let (networks, nads) = self.attachments.claiming(&name);
-            self.dirty.clashes(networks);
-            self.dirty.nads(nads);
-        }
-        for candidate in candidates {
-            self.reselect(&OwnerKey::Cudn(candidate), &name);
-        }
-        self.dirty.owners_in(self.owners.wanting(&name).cloned(), &name);
-        self.dirty.reach_namespace(&name);
-        if before.as_ref() != Some(&namespace) {
-            self.dirty.endpoint_slices(self.mirrors.in_namespace(&name));
-        }
-        if namespace.deleting {
-            self.withdraw_creations(&name);
-        }
-        self.wake(&Wait::Namespace(name));
-    }
-
-    pub(crate) fn namespace_deleted(&mut self, name: &NamespaceName) {
-        self.dirty.reach_namespace(name);
-        if let Some(before) = self.namespaces.all.remove(name) {
-            self.policies_see_namespace(Some(&before), None);
-            for candidate in self.namespaces.selectors.candidates(&before.labels) {
-                self.reselect(&OwnerKey::Cudn(candidate), name);
-            }
-        }
-        for (target, part) in self.writes.of_namespace(name.as_str(), false) {
-            self.writes.withdraw(&target, part);
-        }
-        // What is on its way out and still there, since somebody let the namespace go by force, has to be let go all the same.
-        let here = |key: &&OwnerKey| matches!(key, OwnerKey::Udn(namespace, _) if namespace == name);
-        self.dirty.owners(self.owners.going().filter(here).cloned());
-    }
-
-    /// Nothing can be created in a namespace that is going: what waits would be refused again and again.
-    fn withdraw_creations(&mut self, name: &NamespaceName) {
-        for (target, part) in self.writes.of_namespace(name.as_str(), true) {
-            self.writes.withdraw(&target, part);
-        }
-    }
-
-    fn reselect(&mut self, key: &OwnerKey, name: &NamespaceName) {
-        if self.owners.reselect(key, name, self.namespaces.get(name)) {
-            self.dirty.owners_in([key.clone()], name);
-        }
-    }
 }
 
 /// Labels of which everything that the selector selects has one. One that cannot be read may select anything.

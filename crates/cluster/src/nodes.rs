@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use causeway_alloc::{Claim, HostRange, HostSubnets, IdRecord, NodeIds, Seniority};
 use causeway_api::annotations::{
-    Annotation, ChassisRecord, HostCidrs, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort, Vteps,
+    Annotation, ChassisRecord, HostCidrs, NodeSubnets, PerFamily, TransitPeerPorts, TransitSwitchPort,
+    Vteps as Ends,
 };
 use causeway_api::intent::{ClusterConfig, PodSubnet};
 use causeway_record::{Action, Kind, Node, NodeAddresses, Part, Priority, Read, Regarding, Target, Texts};
@@ -13,9 +14,12 @@ use causeway_types::{Cidr, Families, Family, NetworkName, NodeId, NodeName, Tran
 use serde_json::{Value, json};
 
 use crate::claims::Claims;
-use crate::keys::Wait;
+use crate::desk::Desk;
+use crate::owners::Owners;
 use crate::trouble::{CHASSIS_CLAIM_REFUSED, NETWORK_ALLOCATION_FAILED};
-use crate::{Error, Manager, Result};
+use crate::vteps::Vteps;
+use crate::writes::Writes;
+use crate::{Error, Result};
 
 #[derive(Debug)]
 pub(crate) struct Nodes {
@@ -34,16 +38,16 @@ pub(crate) struct Nodes {
 /// What is new about a node.
 #[derive(Debug)]
 pub(crate) struct Change {
-    fresh: bool,
-    live: bool,
+    pub(crate) fresh: bool,
+    pub(crate) live: bool,
     /// Whether its tunnels carry more or less than before.
-    mtu: bool,
+    pub(crate) mtu: bool,
     /// Whose claims must be settled.
-    claims: BTreeSet<NodeName>,
+    pub(crate) claims: BTreeSet<NodeName>,
     /// Whether its own addresses are others than before.
-    addresses: bool,
+    pub(crate) addresses: bool,
     /// Whether its devices have other addresses, or other ends of tunnels are written on it.
-    ends: bool,
+    pub(crate) ends: bool,
 }
 
 impl Nodes {
@@ -87,9 +91,15 @@ impl Nodes {
         self.all.contains_key(name)
     }
 
-    /// The addresses of nodes themselves, by their kubelets' account.
-    pub(crate) fn named_addresses(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
-        let of = |node: &Node| node.addresses.clone().into_iter();
+    /// The addresses of nodes themselves, by their kubelets' account and by their records, which have the ends of tunnels, too.
+    pub(crate) fn own_addresses(&self) -> impl Iterator<Item = (IpAddr, &NodeName)> {
+        let recorded = |record: &ChassisRecord| {
+            let own = record.node_ips.iter().flatten();
+            own.chain(&record.encap_ips).copied().collect::<Vec<_>>()
+        };
+        let of = move |node: &Node| {
+            node.addresses.clone().into_iter().chain(node.settled().map(recorded).unwrap_or_default())
+        };
         self.all.iter().flat_map(move |(name, node)| of(node).map(move |address| (address, name)))
     }
 
@@ -139,7 +149,7 @@ impl Nodes {
     }
 
     /// What is new about the node; nothing if nothing is.
-    fn apply(&mut self, node: Node, now_ms: i64) -> Option<Change> {
+    pub(crate) fn apply(&mut self, node: Node, now_ms: i64) -> Option<Change> {
         let (live, mtu) = (node.live, node.tunnel_mtu.clone());
         if node.ready {
             self.silent_since.remove(&node.name);
@@ -169,7 +179,7 @@ impl Nodes {
 
     /// The node is gone, and what it had is free. The answer is which nodes have no id, the lowest being given out first,
     /// and which claim what is free now.
-    fn remove(&mut self, name: &NodeName) -> BTreeSet<NodeName> {
+    pub(crate) fn remove(&mut self, name: &NodeName) -> BTreeSet<NodeName> {
         self.all.remove(name);
         self.silent_since.remove(name);
         self.addresses.set(name, None);
@@ -207,108 +217,62 @@ pub(crate) fn node_of_address(ranges: &[HostRange], address: IpAddr) -> Option<N
     None
 }
 
-impl Manager {
-    pub(crate) fn node_applied(&mut self, node: Node) {
-        let (name, live) = (node.name.clone(), node.live);
-        let Some(change) = self.nodes.apply(node, self.now_ms) else { return };
-        self.writes.seen(&node_target(&name));
-        self.zone_reports.set_live(&name, live, self.now_ms);
-        if change.fresh {
-            self.dirty.clashes_with_nodes();
-        }
-        if change.live {
-            self.all_connect_statuses();
-            self.all_policy_statuses();
-        }
-        if change.mtu {
-            self.dirty.statuses(self.owners.keys().cloned());
-        }
-        if change.addresses {
-            self.node_addresses_changed();
-        }
-        if change.ends {
-            self.vteps_see_node(&name);
-        }
-        self.dirty.nodes(change.claims);
-    }
-
-    pub(crate) fn node_deleted(&mut self, name: &NodeName) {
-        self.writes.seen(&node_target(name));
-        let concerned = self.nodes.remove(name);
-        self.fence_deleted_node(name);
-        self.node_addresses_changed();
-        self.vteps_see_node(name);
-        self.dirty.nodes(concerned);
-        self.zone_reports.set_live(name, false, self.now_ms);
-        self.dirty.reach_node(name);
-        self.all_connect_statuses();
-        self.all_policy_statuses();
-        self.dirty.clashes_with_nodes();
-        self.dirty.pods(self.pods.waiting_on(name));
-        self.expire_numbers();
-        // It may have been the one without a part, or with the smallest MTU.
-        self.dirty.statuses(self.owners.keys().cloned());
-    }
-
-    /// Networks that were refused because of a node, and endpoints at nodes, are looked at again.
-    fn node_addresses_changed(&mut self) {
-        self.dirty.owners(self.owners.refused());
-        self.dirty.nads(self.attachments.refused());
-        self.dirty.endpoint_slices(self.mirrors.by_address());
-    }
-
-    /// Gives the node an id and writes what follows from it.
-    pub(crate) fn settle_node(&mut self, name: &NodeName) {
-        let Some(node) = self.nodes.all.get(name).cloned() else { return };
-        let (id, fresh) = match self.nodes.give_id(name) {
-            Ok(given) => given,
+impl Nodes {
+    /// Whether the node is there and gets an id with its parts; if not, its people are told why. The answer is the node, its id, and
+    /// whether that is new.
+    fn number(&mut self, name: &NodeName, writes: &mut Writes) -> Option<(Node, NodeId, bool)> {
+        let node = self.all.get(name).cloned()?;
+        match self.give_id(name) {
+            Ok((id, fresh)) => Some((node, id, fresh)),
             Err(error) => {
                 let message = format!("node {name} gets no id: {error}; raise --max-nodes");
-                return self.writes.warn(regarding_node(&node), NETWORK_ALLOCATION_FAILED, message);
+                writes.warn(regarding_node(&node), NETWORK_ALLOCATION_FAILED, message);
+                None
             }
-        };
-        let subnets = self.nodes.parts.of(id);
+        }
+    }
+
+    /// Gives the node an id and writes what follows from it. The answer is whether the id is new.
+    pub(crate) fn settle(
+        &mut self,
+        name: &NodeName,
+        cluster: &ClusterConfig,
+        (vteps, owners): (&Vteps, &Owners),
+        desk: &mut Desk,
+    ) -> bool {
+        let Some((node, id, fresh)) = self.number(name, &mut desk.writes) else { return false };
+        let subnets = self.parts.of(id);
         if let Err(error) = &subnets {
             let message = format!("node {name} gets no part of the cluster's pod subnets: {error}");
-            self.writes.warn(regarding_node(&node), NETWORK_ALLOCATION_FAILED, message);
+            desk.writes.warn(regarding_node(&node), NETWORK_ALLOCATION_FAILED, message);
         }
-        let mut wanted = node_annotations(&self.config.cluster, id, subnets.unwrap_or_default());
-        wanted.extend(self.settle_claim(&node));
-        wanted.extend(self.ends_of(&node));
+        let mut wanted = node_annotations(cluster, id, subnets.unwrap_or_default());
+        wanted.extend(self.settle_claim(&node, desk));
+        wanted.extend(vteps.ends_of(&node, owners));
         if let Some(body) = annotation_patch(&node.published, &wanted) {
             let action = Action::Merge { subresource: Some("status"), body };
-            self.writes.ask(node_target(name), Part::Annotations, Priority::Network, action);
+            desk.writes.ask(node_target(name), Part::Annotations, Priority::Network, action);
         }
-        if fresh {
-            self.dirty.reach_node(name);
-            self.expire_numbers();
-            self.short_networks();
-            self.wake(&Wait::Node(name.clone()));
-        }
+        fresh
     }
 
     /// The record of the node's chassis. What is refused is told once.
-    fn settle_claim(&mut self, node: &Node) -> Option<(String, String)> {
-        let settled = self.nodes.claims.settle(&node.name);
-        self.dirty.nodes(settled.concerned);
+    fn settle_claim(&mut self, node: &Node, desk: &mut Desk) -> Option<(String, String)> {
+        let settled = self.claims.settle(&node.name);
+        desk.dirty.nodes(settled.concerned);
         for refused in settled.news {
-            self.writes.warn(regarding_node(node), CHASSIS_CLAIM_REFUSED, refused);
+            desk.writes.warn(regarding_node(node), CHASSIS_CLAIM_REFUSED, refused);
         }
         settled.record.map(|record| (ChassisRecord::KEY.to_owned(), record.text()))
-    }
-
-    /// Networks that have no subnet for some node say so.
-    fn short_networks(&mut self) {
-        self.dirty.statuses(self.networks.owners_of_parted());
     }
 }
 
 /// What ends of tunnels on the fabric follow from.
-fn ends_of(node: &Node) -> (&Read<HostCidrs>, &Read<Vteps>) {
+fn ends_of(node: &Node) -> (&Read<HostCidrs>, &Read<Ends>) {
     (&node.hosts, &node.vteps)
 }
 
-fn node_target(name: &NodeName) -> Target {
+pub(crate) fn node_target(name: &NodeName) -> Target {
     Target { kind: Kind::Node, namespace: None, name: name.to_string() }
 }
 

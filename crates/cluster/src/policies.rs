@@ -18,10 +18,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use crate::Manager;
+use crate::desk::Desk;
+use crate::dirty::Dirty;
+use crate::namespaces::Namespaces;
 use crate::trouble::{finding, listed};
-use crate::writes::FIELD_MANAGER;
-use crate::zone_reports::{FAILED, PENDING, SUCCEEDED};
+use crate::writes::{FIELD_MANAGER, Writes};
+use crate::zone_reports::{FAILED, PENDING, SUCCEEDED, Zones};
 
 /// The shortest time between two statuses of one policy.
 const PAUSE_MS: i64 = 1_000;
@@ -136,87 +138,93 @@ impl Policies {
     }
 }
 
-impl Manager {
-    pub(crate) fn policy_event(&mut self, kind: PolicyKind, event: Event<ClusterPolicy, PolicyId>) {
+impl Policies {
+    pub(crate) fn take(&mut self, kind: PolicyKind, event: Event<ClusterPolicy, PolicyId>, desk: &mut Desk) {
         match event {
-            Event::Applied(object) => self.policy_applied(object),
-            Event::Deleted(id) => self.policy_deleted(&id),
+            Event::Applied(object) => self.applied(object, desk),
+            Event::Deleted(id) => self.deleted(&id, desk),
             // Without the kind there are no objects of it.
             Event::Unsynced(broken) if broken.cause == Cause::NotInstalled => {
-                self.policies.of_kind(kind).iter().for_each(|id| self.policy_deleted(id));
+                self.of_kind(kind).iter().for_each(|id| self.deleted(id, desk));
             }
             Event::Synced | Event::Unsynced(_) => {}
         }
     }
 
     /// A tenant's policy with parts that nobody here can read: they fail closed, and he is told once.
-    pub(crate) fn network_policy_event(&mut self, event: Event<NetworkPolicy, ObjectKey>) {
+    pub(crate) fn take_of_tenant(&mut self, event: Event<NetworkPolicy, ObjectKey>, writes: &mut Writes) {
         match event {
             Event::Applied(policy) if !policy.unreadable.is_empty() => {
                 let note = fails_closed(&policy);
-                let told = self.policies.told_tenants.insert(policy.key, note.clone());
+                let told = self.told_tenants.insert(policy.key, note.clone());
                 if told.as_ref() != Some(&note) {
-                    self.writes.say(note);
+                    writes.say(note);
                 }
             }
             Event::Applied(NetworkPolicy { key, .. }) | Event::Deleted(key) => {
-                self.policies.told_tenants.remove(&key);
+                self.told_tenants.remove(&key);
             }
             Event::Synced | Event::Unsynced(_) => {}
         }
     }
 
-    fn policy_applied(&mut self, object: ClusterPolicy) {
+    fn applied(&mut self, object: ClusterPolicy, desk: &mut Desk) {
         let id = object.id.clone();
-        self.writes.seen(&target(&id));
-        let before = self.policies.all.remove(&id);
+        desk.writes.seen(&target(&id));
+        let before = self.all.remove(&id);
         let place = before.as_ref().and_then(State::place);
         let before = before.filter(|before| before.object.uid == object.uid);
         let (sent, said_at) = before.map_or((None, None), |before| (before.sent, before.said_at));
         let sent = sent.filter(|(sent, done)| !*done && *sent != object.status);
         let state = State { object, sent, said_at };
-        self.dirty.policies(self.policies.place(place, state.place()));
-        self.policies.all.insert(id.clone(), state);
-        self.dirty.policies([id]);
+        desk.dirty.policies(self.place(place, state.place()));
+        self.all.insert(id.clone(), state);
+        desk.dirty.policies([id]);
     }
 
-    fn policy_deleted(&mut self, id: &PolicyId) {
-        let place = self.policies.all.remove(id).and_then(|state| state.place());
-        self.dirty.policies(self.policies.place(place, None));
-        self.policies.late.remove(id);
-        self.writes.withdraw(&target(id), Part::Status);
+    fn deleted(&mut self, id: &PolicyId, desk: &mut Desk) {
+        let place = self.all.remove(id).and_then(|state| state.place());
+        desk.dirty.policies(self.place(place, None));
+        self.late.remove(id);
+        desk.writes.withdraw(&target(id), Part::Status);
     }
 
     /// A namespace that the cluster itself needs has come, gone or changed: whoever selects it says so.
-    pub(crate) fn policies_see_namespace(&mut self, before: Option<&Namespace>, now: Option<&Namespace>) {
+    pub(crate) fn see_namespace(
+        &self,
+        before: Option<&Namespace>,
+        now: Option<&Namespace>,
+        dirty: &mut Dirty,
+    ) {
         let changed = before.map(|one| &one.labels) != now.map(|one| &one.labels);
         if changed && before.into_iter().chain(now).any(is_system) {
-            self.dirty.policies(self.policies.all.keys().cloned());
+            dirty.policies(self.all());
         }
     }
 
     /// Time passes: statuses that had to wait.
-    pub(crate) fn policies_tick(&mut self) {
-        self.dirty.policies(std::mem::take(&mut self.policies.late));
-    }
-
-    /// All policies hear of a node that comes, goes or falls silent.
-    pub(crate) fn all_policy_statuses(&mut self) {
-        self.dirty.policies(self.policies.all());
+    pub(crate) fn tick(&mut self, dirty: &mut Dirty) {
+        dirty.policies(std::mem::take(&mut self.late));
     }
 
     /// Writes the status of a policy if it is not what the policy has.
-    pub(crate) fn settle_policy(&mut self, id: &PolicyId) {
-        let Some(state) = self.policies.all.get(id).filter(|state| !state.object.deleting) else { return };
-        if state.said_at.is_some_and(|at| self.now_ms < at + PAUSE_MS) {
-            self.policies.late.insert(id.clone());
+    pub(crate) fn settle(
+        &mut self,
+        id: &PolicyId,
+        namespaces: &Namespaces,
+        zones: Zones<'_>,
+        desk: &mut Desk,
+    ) {
+        let Some(state) = self.all.get(id).filter(|state| !state.object.deleting) else { return };
+        if state.said_at.is_some_and(|at| desk.now_ms < at + PAUSE_MS) {
+            self.late.insert(id.clone());
             return;
         }
-        let accepted = self.policy_accepted(state);
-        let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
+        let accepted = self.accepted(state, namespaces);
+        let now = Time(Timestamp::from_millisecond(desk.now_ms / 1000 * 1000).unwrap_or_default());
         let told = &state.told().conditions;
         let findings: Vec<Finding> =
-            [accepted.clone()].into_iter().chain(self.policy_ready(state, &accepted)).collect();
+            [accepted.clone()].into_iter().chain(ready(state, &accepted, zones)).collect();
         let conditions = merge(told, &findings, state.object.generation, &now);
         if conditions == *told {
             return;
@@ -224,12 +232,12 @@ impl Manager {
         let known = told.iter().find(|one| one.type_ == ACCEPTED).map(|one| one.reason.clone());
         let regarding = regarding(&state.object);
         if accepted.status == Some(false) && known.as_deref() != Some(accepted.reason.as_str()) {
-            self.writes.warn(regarding, &accepted.reason, accepted.message);
+            desk.writes.warn(regarding, &accepted.reason, accepted.message);
         }
-        self.write_policy_status(id, PolicyStatus { conditions });
+        self.write_status(id, PolicyStatus { conditions }, desk);
     }
 
-    fn write_policy_status(&mut self, id: &PolicyId, wanted: PolicyStatus) {
+    fn write_status(&mut self, id: &PolicyId, wanted: PolicyStatus, desk: &mut Desk) {
         let (api_version, kind) = kind_of(id.kind).api_version_and_kind();
         // What is applied: our own conditions only, so that those of others stay theirs.
         let is_ours = |kind: &str| [ACCEPTED, READY].contains(&kind);
@@ -238,16 +246,15 @@ impl Manager {
             "apiVersion": api_version, "kind": kind, "metadata": {"name": id.name}, "status": {"conditions": own},
         });
         let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
-        self.writes.ask(target(id), Part::Status, Priority::Status, action);
-        let now_ms = self.now_ms;
-        if let Some(state) = self.policies.all.get_mut(id) {
+        desk.writes.ask(target(id), Part::Status, Priority::Status, action);
+        if let Some(state) = self.all.get_mut(id) {
             state.sent = Some((wanted, false));
-            state.said_at = Some(now_ms);
+            state.said_at = Some(desk.now_ms);
         }
     }
 
     /// Whether a policy can be carried out as it is written.
-    fn policy_accepted(&self, state: &State) -> Finding {
+    fn accepted(&self, state: &State, namespaces: &Namespaces) -> Finding {
         let meant = match &state.object.meant {
             Ok(meant) => meant,
             Err(refusal) => return finding(ACCEPTED, false, refusal.reason(), refusal.to_string()),
@@ -257,8 +264,8 @@ impl Manager {
             return finding(ACCEPTED, false, RULE_FAILS_CLOSED, message);
         }
         let mut words = vec!["The policy is carried out as it is written".to_owned()];
-        words.extend(self.system_words(meant));
-        let Some(older) = self.policies.before(state) else {
+        words.extend(system_words(meant, namespaces));
+        let Some(older) = self.before(state) else {
             return finding(ACCEPTED, true, "Accepted", words.join(". "));
         };
         let message = format!(
@@ -267,50 +274,49 @@ impl Manager {
         words.insert(1, message);
         finding(ACCEPTED, true, "EqualPriority", words.join(". "))
     }
+}
 
-    /// Whether every zone has carried a policy out as it is written now. Before reports are listed, what was said stays.
-    fn policy_ready(&self, state: &State, accepted: &Finding) -> Option<Finding> {
-        if state.object.meant.is_err() {
-            let message = "Nothing of it is carried out, see Accepted".to_owned();
-            return Some(finding(READY, false, &accepted.reason, message));
-        }
-        if !self.zone_reports.are_listed() {
-            return None;
-        }
-        let (id, version) = (&state.object.id, state.object.version());
-        let (mut live, mut done, mut failing, mut waiting) = (0, 0, Vec::new(), Vec::new());
-        for (node, _) in self.nodes.live().filter(|(_, live)| *live) {
-            live += 1;
-            if let Some(failure) = self.zone_reports.policy_failure(id, node) {
-                failing.push(format!("{node}: {failure}"));
-            } else if self.zone_reports.carried_out(id, node) == Some(version.as_str()) {
-                done += 1;
-            } else {
-                waiting.push(node);
-            }
-        }
-        let zones = format!("{done}/{live} zones");
-        Some(if !failing.is_empty() {
-            finding(READY, false, FAILED, format!("{zones}; {}", listed(failing, "; ")))
-        } else if !waiting.is_empty() {
-            finding(READY, false, PENDING, format!("{zones}; waiting for: {}", listed(waiting, ", ")))
+/// Whether every zone has carried a policy out as it is written now. Before reports are listed, what was said stays.
+fn ready(state: &State, accepted: &Finding, Zones { nodes, reports }: Zones<'_>) -> Option<Finding> {
+    if state.object.meant.is_err() {
+        let message = "Nothing of it is carried out, see Accepted".to_owned();
+        return Some(finding(READY, false, &accepted.reason, message));
+    }
+    if !reports.are_listed() {
+        return None;
+    }
+    let (id, version) = (&state.object.id, state.object.version());
+    let (mut live, mut done, mut failing, mut waiting) = (0, 0, Vec::new(), Vec::new());
+    for (node, _) in nodes.live().filter(|(_, live)| *live) {
+        live += 1;
+        if let Some(failure) = reports.policy_failure(id, node) {
+            failing.push(format!("{node}: {failure}"));
+        } else if reports.carried_out(id, node) == Some(version.as_str()) {
+            done += 1;
         } else {
-            finding(READY, live > 0, if live > 0 { SUCCEEDED } else { PENDING }, zones)
-        })
+            waiting.push(node);
+        }
     }
+    let zones = format!("{done}/{live} zones");
+    Some(if !failing.is_empty() {
+        finding(READY, false, FAILED, format!("{zones}; {}", listed(failing, "; ")))
+    } else if !waiting.is_empty() {
+        finding(READY, false, PENDING, format!("{zones}; waiting for: {}", listed(waiting, ", ")))
+    } else {
+        finding(READY, live > 0, if live > 0 { SUCCEEDED } else { PENDING }, zones)
+    })
+}
 
-    /// A warning about namespaces that the cluster itself needs.
-    fn system_words(&self, meant: &policy::ClusterPolicy) -> Option<String> {
-        let selected = |namespace: &&Namespace| {
-            is_system(namespace) && meant.subject.namespaces.selects(&namespace.labels)
-        };
-        let names: Vec<&str> =
-            self.namespaces.iter().filter(selected).map(|namespace| namespace.name.as_str()).collect();
-        (!names.is_empty()).then(|| {
-            let count = names.len();
-            format!("Warning: the subject includes {count} system namespaces: {}", listed(names, ", "))
-        })
-    }
+/// A warning about namespaces that the cluster itself needs.
+fn system_words(meant: &policy::ClusterPolicy, namespaces: &Namespaces) -> Option<String> {
+    let selected =
+        |namespace: &&Namespace| is_system(namespace) && meant.subject.namespaces.selects(&namespace.labels);
+    let names: Vec<&str> =
+        namespaces.iter().filter(selected).map(|namespace| namespace.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        let count = names.len();
+        format!("Warning: the subject includes {count} system namespaces: {}", listed(names, ", "))
+    })
 }
 
 fn kind_of(kind: PolicyKind) -> Kind {

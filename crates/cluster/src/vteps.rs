@@ -16,7 +16,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use crate::Manager;
+use crate::desk::Desk;
+use crate::dirty::Dirty;
+use crate::nodes::Nodes;
+use crate::owners::Owners;
 use crate::trouble::{Trouble, finding, listed};
 use crate::writes::FIELD_MANAGER;
 
@@ -127,71 +130,77 @@ fn target(name: &ObjectName) -> Target {
     Target { kind: Kind::Vtep, namespace: None, name: name.to_string() }
 }
 
-impl Manager {
-    pub(crate) fn vtep_event(&mut self, event: Event<Vtep, ObjectName>) {
-        match event {
-            Event::Applied(object) => {
-                let name = object.name.clone();
-                self.writes.seen(&target(&name));
-                let before = self.vteps.all.remove(&name).filter(|before| before.object.uid == object.uid);
-                let same = before.as_ref().is_some_and(|before| {
-                    (&before.object.cidrs, before.object.managed) == (&object.cidrs, object.managed)
-                });
-                let sent = before.and_then(|before| before.sent);
-                let sent = sent.filter(|(sent, done)| !*done && *sent != object.status);
-                self.vteps.all.insert(name.clone(), State { object, sent });
-                self.dirty.vteps([name]);
-                if !same {
-                    self.vteps_changed();
-                }
-            }
+impl Vteps {
+    pub(crate) fn take(
+        &mut self,
+        event: Event<Vtep, ObjectName>,
+        nodes: &Nodes,
+        owners: &Owners,
+        desk: &mut Desk,
+    ) {
+        let changed = match event {
+            Event::Applied(object) => self.applied(object, desk),
             Event::Deleted(name) => {
-                self.vteps.all.remove(&name);
-                self.writes.withdraw(&target(&name), Part::Status);
-                self.vteps_changed();
+                self.all.remove(&name);
+                desk.writes.withdraw(&target(&name), Part::Status);
+                true
             }
-            Event::Synced => self.vteps_known(Known::Listed),
+            Event::Synced => self.is_new(Known::Listed),
             Event::Unsynced(broken) if broken.cause == Cause::NotInstalled => {
-                if self.vteps.known == Known::Unlisted {
-                    self.vteps_known(Known::NotInstalled);
-                }
+                self.known == Known::Unlisted && self.is_new(Known::NotInstalled)
             }
-            Event::Unsynced(_) => {}
+            Event::Unsynced(_) => false,
+        };
+        if changed {
+            self.changed(nodes, owners, &mut desk.dirty);
         }
     }
 
-    fn vteps_known(&mut self, known: Known) {
-        if std::mem::replace(&mut self.vteps.known, known) != known {
-            self.vteps_changed();
-        }
+    /// The answer is whether the VTEP may give other places than before.
+    fn applied(&mut self, object: Vtep, desk: &mut Desk) -> bool {
+        let name = object.name.clone();
+        desk.writes.seen(&target(&name));
+        let before = self.all.remove(&name).filter(|before| before.object.uid == object.uid);
+        let same = before.as_ref().is_some_and(|before| {
+            (&before.object.cidrs, before.object.managed) == (&object.cidrs, object.managed)
+        });
+        let sent = before.and_then(|before| before.sent);
+        let sent = sent.filter(|(sent, done)| !*done && *sent != object.status);
+        self.all.insert(name.clone(), State { object, sent });
+        desk.dirty.vteps([name]);
+        !same
+    }
+
+    fn is_new(&mut self, known: Known) -> bool {
+        std::mem::replace(&mut self.known, known) != known
     }
 
     /// Others may have another place now: nodes, networks, and VTEPs beside which there is one more or less.
-    fn vteps_changed(&mut self) {
-        self.dirty.nodes(self.nodes.names().cloned());
-        self.dirty.owners(self.owners.on_fabric());
-        self.dirty.vteps(self.vteps.names().cloned());
+    fn changed(&self, nodes: &Nodes, owners: &Owners, dirty: &mut Dirty) {
+        dirty.nodes(nodes.names().cloned());
+        dirty.owners(owners.on_fabric());
+        dirty.vteps(self.names().cloned());
     }
 
     /// A node has other addresses, or has come or gone.
-    pub(crate) fn vteps_see_node(&mut self, name: &NodeName) {
-        if self.vteps.all.is_empty() {
+    pub(crate) fn see_node(&self, name: &NodeName, dirty: &mut Dirty) {
+        if self.all.is_empty() {
             return;
         }
-        self.dirty.nodes([name.clone()]);
-        self.dirty.vteps(self.vteps.names().cloned());
+        dirty.nodes([name.clone()]);
+        dirty.vteps(self.names().cloned());
     }
 
     /// The node's ends of tunnels as they shall be written; nothing if that is not known, or there never was one.
-    pub(crate) fn ends_of(&self, node: &Node) -> Option<(String, String)> {
-        if self.vteps.known != Known::Listed {
+    pub(crate) fn ends_of(&self, node: &Node, owners: &Owners) -> Option<(String, String)> {
+        if self.known != Known::Listed {
             return None;
         }
         let published = node.vteps.as_ref().ok().cloned().flatten().unwrap_or_default();
         let mut wanted = Ends::default();
-        for name in self.vteps.names() {
+        for name in self.names() {
             let before = published.of(name.as_str());
-            let end = match self.vteps.usable(name) {
+            let end = match self.usable(name) {
                 Ok(cidrs) => end_in(node, before, cidrs).ok(),
                 Err(_) => before,
             };
@@ -199,9 +208,8 @@ impl Manager {
         }
         // Whoever deletes a VTEP that networks use has not taken these off the fabric.
         for (name, ips) in &published.0 {
-            let used = || self.owners.uses_vtep(name);
-            if ObjectName::new(name.as_str()).is_ok_and(|name| !self.vteps.all.contains_key(&name)) && used()
-            {
+            let used = || owners.uses_vtep(name);
+            if ObjectName::new(name.as_str()).is_ok_and(|name| !self.all.contains_key(&name)) && used() {
                 wanted.0.insert(name.clone(), ips.clone());
             }
         }
@@ -210,7 +218,7 @@ impl Manager {
     }
 
     /// Why a network cannot be on the fabric as it asks; nothing if it does not ask, or can.
-    pub(crate) fn check_fabric(&self, network: &Network) -> Result<(), Trouble> {
+    pub(crate) fn check(&self, network: &Network) -> Result<(), Trouble> {
         let Some(Evpn { vtep, ip_vrf, .. }) = network.evpn() else { return Ok(()) };
         if ip_vrf.is_none() {
             let message = "macVRF alone is not supported by this version: add an ipVRF, by which the network's subnets are advertised";
@@ -219,7 +227,7 @@ impl Manager {
         let missing = |why: &str| Trouble::new("VTEPNotFound", format!("VTEP {vtep:?} {why}"));
         let name =
             ObjectName::new(vtep.as_str()).map_err(|error| missing(&format!("cannot be there: {error}")))?;
-        match self.vteps.usable(&name) {
+        match self.usable(&name) {
             Ok(_) => Ok(()),
             Err(problem) if problem.reason == "NotFound" => Err(missing("is not there: create it")),
             Err(problem) => {
@@ -230,11 +238,11 @@ impl Manager {
     }
 
     /// Writes the status of a VTEP if it is not what it has.
-    pub(crate) fn settle_vtep(&mut self, name: &ObjectName) {
-        let Some(state) = self.vteps.all.get(name) else { return };
+    pub(crate) fn settle(&mut self, name: &ObjectName, nodes: &Nodes, desk: &mut Desk) {
+        let Some(state) = self.all.get(name) else { return };
         let told = state.sent.as_ref().map_or(&state.object.status, |(sent, _)| sent);
-        let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
-        let finding = self.vtep_finding(name);
+        let now = Time(Timestamp::from_millisecond(desk.now_ms / 1000 * 1000).unwrap_or_default());
+        let finding = self.finding(name, nodes);
         let conditions = merge(&told.conditions, &[finding], state.object.generation, &now);
         if conditions == told.conditions {
             return;
@@ -245,19 +253,19 @@ impl Manager {
             "apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "status": {"conditions": own},
         });
         let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
-        self.writes.ask(target(name), Part::Status, Priority::Status, action);
-        if let Some(state) = self.vteps.all.get_mut(name) {
+        desk.writes.ask(target(name), Part::Status, Priority::Status, action);
+        if let Some(state) = self.all.get_mut(name) {
             state.sent = Some((VtepStatus { conditions }, false));
         }
     }
 
-    fn vtep_finding(&self, name: &ObjectName) -> Finding {
-        let cidrs = match self.vteps.usable(name) {
+    fn finding(&self, name: &ObjectName, nodes: &Nodes) -> Finding {
+        let cidrs = match self.usable(name) {
             Ok(cidrs) => cidrs,
             Err(finding) => return finding,
         };
         let (mut without, mut several) = (Vec::new(), Vec::new());
-        for node in self.nodes.all() {
+        for node in nodes.all() {
             let before =
                 node.vteps.as_ref().ok().and_then(Option::as_ref).and_then(|ends| ends.of(name.as_str()));
             match end_in(node, before, cidrs) {

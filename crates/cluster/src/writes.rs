@@ -55,12 +55,21 @@ impl Writes {
         matches!(pending, Some(Pending { action: Action::Create(_), stale: false, .. }))
     }
 
-    /// What is under way for objects in a namespace: everything, or creations alone.
-    pub(crate) fn of_namespace(&self, namespace: &str, only_creations: bool) -> Vec<(Target, Part)> {
+    /// The namespace is gone, and with it whatever waits for objects in it.
+    pub(crate) fn withdraw_all_in(&mut self, namespace: &str) {
+        self.withdraw_where(namespace, |_| true);
+    }
+
+    /// Nothing can be created in a namespace that is going: what waits would be refused again and again.
+    pub(crate) fn withdraw_creations_in(&mut self, namespace: &str) {
+        self.withdraw_where(namespace, |action| matches!(action, Action::Create(_)));
+    }
+
+    fn withdraw_where(&mut self, namespace: &str, is: impl Fn(&Action) -> bool) {
         let here = |target: &Target| target.namespace.as_deref() == Some(namespace);
-        let wanted = |pending: &Pending| !only_creations || matches!(pending.action, Action::Create(_));
-        let all = self.pending.iter().filter(|((target, _), pending)| here(target) && wanted(pending));
-        all.map(|(key, _)| key.clone()).collect()
+        let all = self.pending.iter().filter(|((target, _), pending)| here(target) && is(&pending.action));
+        let found: Vec<(Target, Part)> = all.map(|(key, _)| key.clone()).collect();
+        found.iter().for_each(|(target, part)| self.withdraw(target, *part));
     }
 
     /// News of an object: whatever was asked for is compared with it anew. What waits still can be withdrawn.

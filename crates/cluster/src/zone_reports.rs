@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_alloc::{Cleared, Epoch};
 use causeway_api::policy::PolicyId;
-use causeway_record::{Event, RenderedHash, ZoneReport};
+use causeway_record::{RenderedHash, ZoneReport};
 use causeway_types::{ConnectName, NetworkName, NodeName};
 
-use crate::Manager;
+use crate::nodes::Nodes;
 
 /// In a word: every zone has carried out what is asked for; some cannot; some have not yet.
 pub(crate) const SUCCEEDED: &str = "OVNSetupSucceeded";
@@ -34,19 +34,19 @@ pub(crate) struct ZoneReports {
 /// Whom a new report concerns.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct News {
-    connects: BTreeSet<ConnectName>,
+    pub(crate) connects: BTreeSet<ConnectName>,
     /// Connections that the zone had rendered, and does not say so any more.
-    lost: BTreeSet<ConnectName>,
-    networks: BTreeSet<NetworkName>,
-    policies: BTreeSet<PolicyId>,
-    cleared: bool,
+    pub(crate) lost: BTreeSet<ConnectName>,
+    pub(crate) networks: BTreeSet<NetworkName>,
+    pub(crate) policies: BTreeSet<PolicyId>,
+    pub(crate) cleared: bool,
     /// Whether it names everybody whom its failures concern, other than before.
-    cut: bool,
+    pub(crate) cut: bool,
 }
 
 impl ZoneReports {
     /// Takes a report, or the lack of one.
-    fn set(&mut self, node: &NodeName, mut report: Option<ZoneReport>) -> News {
+    pub(crate) fn set(&mut self, node: &NodeName, mut report: Option<ZoneReport>) -> News {
         if let Some(report) = &mut report {
             // So that one can be found among thousands.
             report.carried_out.sort();
@@ -121,6 +121,13 @@ impl ZoneReports {
         }
     }
 
+    /// All reports are known: from now on a zone that says nothing is silent. The answer is whether that is new.
+    pub(crate) fn listed(&mut self, now_ms: i64) -> bool {
+        let news = self.listed_since.is_none();
+        self.listed_since.get_or_insert(now_ms);
+        news
+    }
+
     /// Whether the reports are known to be complete.
     pub(crate) fn are_listed(&self) -> bool {
         self.listed_since.is_some()
@@ -192,42 +199,11 @@ fn said_of<'a>(policy: &PolicyId, all: &'a [(PolicyId, String)]) -> Option<&'a s
     Some(all.get(at)?.1.as_str())
 }
 
-impl Manager {
-    /// Once all reports are known, a zone that says nothing is silent.
-    pub(crate) fn listen_to_reports(&mut self, event: &Event<ZoneReport, NodeName>) {
-        if matches!(event, Event::Synced) && self.zone_reports.listed_since.is_none() {
-            self.zone_reports.listed_since = Some(self.now_ms);
-            self.all_connect_statuses();
-            self.all_policy_statuses();
-        }
-    }
-
-    pub(crate) fn report_applied(&mut self, report: ZoneReport) {
-        let node = report.node.clone();
-        if self.take_report(&node, Some(report)) {
-            // Who is listened to again counts among those that numbers wait for.
-            self.lift_fences();
-            self.expire_numbers();
-        }
-    }
-
-    pub(crate) fn report_deleted(&mut self, node: &NodeName) {
-        self.take_report(node, None);
-    }
-
-    /// Whether the zone has cleared other numbers than before.
-    fn take_report(&mut self, node: &NodeName, report: Option<ZoneReport>) -> bool {
-        let news = self.zone_reports.set(node, report);
-        self.connects.zone_lost(node, &news.lost, self.now_ms);
-        self.dirty.connect_statuses(news.connects);
-        self.dirty.policies(news.policies);
-        let owners = news.networks.iter().filter_map(|name| self.networks.get(name)?.owner().cloned());
-        self.dirty.statuses(owners);
-        if news.cut {
-            self.dirty.statuses(self.owners.keys().cloned());
-        }
-        news.cleared
-    }
+/// The nodes, and what their zones have said.
+#[derive(Clone, Copy)]
+pub(crate) struct Zones<'a> {
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) reports: &'a ZoneReports,
 }
 
 #[cfg(test)]

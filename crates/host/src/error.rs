@@ -3,6 +3,7 @@
 use causeway_types::host::Key;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -66,6 +67,14 @@ pub enum Error {
         program: String,
         /// What it printed, mostly on standard error; its exit status if it printed nothing.
         said: String,
+    },
+    /// A program took too long, and was ended.
+    #[error("{program} has not ended within {limit:?} and was stopped")]
+    TooLong {
+        /// Which one.
+        program: String,
+        /// How long it was waited for.
+        limit: Duration,
     },
     /// A pod's interface cannot get its filter of router advertisements.
     #[error("{link} gets no filter of router advertisements: {error}; install nftables on the node")]

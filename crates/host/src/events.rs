@@ -21,13 +21,17 @@ const BUFFER: usize = 64 << 10;
 const LOCAL_TABLE: u8 = 255;
 
 /// Calls back whenever something may have changed that a plan of the node speaks of, in the namespace of the calling
-/// thread. Ends when the callback says false. Events can be lost where there are very many: a slow look beside this
-/// stays necessary.
+/// thread. Ends when the callback says false; if it ends for another reason it tells `ended`, or drops it if it panics. Events can be
+/// lost where there are very many: a slow look beside this stays necessary.
 ///
 /// # Errors
 /// If the kernel does not tell.
-pub fn follow_kernel(mark: Mark, changed: impl FnMut() -> bool + Send + 'static) -> Result<()> {
-    follow(&GROUPS, move |message| can_be_ours(message, mark), changed)
+pub fn follow_kernel(
+    mark: Mark,
+    changed: impl FnMut() -> bool + Send + 'static,
+    ended: impl FnOnce(Error) + Send + 'static,
+) -> Result<()> {
+    follow(&GROUPS, move |message| can_be_ours(message, mark), changed, ended)
 }
 
 /// The same for the IPv4 addresses of a device: those that the mark's owner has made are nothing new.
@@ -38,19 +42,21 @@ pub fn follow_addresses(
     device: &str,
     mark: Mark,
     changed: impl FnMut() -> bool + Send + 'static,
+    ended: impl FnOnce(Error) + Send + 'static,
 ) -> Result<()> {
     let device = device.to_owned();
-    follow(&ADDRESS_GROUPS, move |message| can_be_an_address_of(message, &device, mark), changed)
+    follow(&ADDRESS_GROUPS, move |message| can_be_an_address_of(message, &device, mark), changed, ended)
 }
 
 fn follow(
     groups: &[u32],
     matters: impl Fn(&RouteNetlinkMessage) -> bool + Send + 'static,
     mut changed: impl FnMut() -> bool + Send + 'static,
+    ended: impl FnOnce(Error) + Send + 'static,
 ) -> Result<()> {
-    let socket =
-        open(groups).map_err(|source| Error::Refused { doing: "listening to the kernel".into(), source })?;
-    thread::spawn(move || {
+    let failed = |source| Error::Refused { doing: "listening to the kernel".into(), source };
+    let socket = open(groups).map_err(failed)?;
+    let listen = move || {
         let mut buffer: Vec<u8> = Vec::with_capacity(BUFFER);
         loop {
             buffer.clear();
@@ -58,14 +64,14 @@ fn follow(
                 Ok(_) => any(&buffer, &matters),
                 Err(error) if is_overrun(&error) => true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
-                Err(_) => return,
+                Err(error) => return ended(failed(error)),
             };
             if matters && !changed() {
                 return;
             }
         }
-    });
-    Ok(())
+    };
+    thread::Builder::new().name("kernel-events".into()).spawn(listen).map(drop).map_err(failed)
 }
 
 fn open(groups: &[u32]) -> io::Result<Socket> {

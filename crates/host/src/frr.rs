@@ -28,6 +28,8 @@ const SOCKETS: &str = "/run/frr";
 /// What `vtysh` says while all goes well.
 const CHATTER: [&str; 4] = ["sending configuration", "] done", "Waiting for children", "No changes found"];
 const TAG: &str = "tag:";
+/// So often FRR is asked to let go for one plan, if it fails. What comes after is told all the same.
+const TRIES: u8 = 3;
 
 /// The sections of the FRR that runs on this machine.
 #[derive(Debug)]
@@ -40,6 +42,15 @@ pub struct Frr {
     planned: BTreeMap<String, Vec<Line>>,
     /// Our sections, as they were read last.
     ours: BTreeSet<String>,
+    leaving: Leaving,
+}
+
+/// What FRR was asked to let go for last.
+#[derive(Debug, Default)]
+struct Leaving {
+    part: Option<HostPlan>,
+    /// How often it may be asked again; never once it has let go.
+    tries: u8,
 }
 
 impl Frr {
@@ -50,7 +61,8 @@ impl Frr {
 
     /// The sections whose marks begin so.
     pub fn new(program: impl Into<PathBuf>, mark: &'static str) -> Frr {
-        Frr { program: program.into(), folder: None, mark, planned: BTreeMap::new(), ours: BTreeSet::new() }
+        let (planned, ours) = (BTreeMap::new(), BTreeSet::new());
+        Frr { program: program.into(), folder: None, mark, planned, ours, leaving: Leaving::default() }
     }
 
     /// The same for daemons with their sockets in this folder, where `vtysh.conf` is, too.
@@ -68,7 +80,7 @@ impl Frr {
     }
 
     /// What is planned for FRR, and what of it must stay.
-    pub(crate) fn part(plan: &HostPlan) -> HostPlan {
+    fn part(plan: &HostPlan) -> HostPlan {
         let mut part = plan.hold_all().map_or_else(HostPlan::default, HostPlan::held);
         for planned in plan.items().values().filter(|planned| matches!(planned.item, Item::Section(_))) {
             part.add(&planned.owner, planned.item.clone());
@@ -91,11 +103,30 @@ impl Frr {
             wanted.insert(item.key(), Planned { owner, item });
         }
         let actual = self.read(&wanted)?;
-        for words in leaving::steps(&diff(plan, &wanted, &actual).ops) {
+        for words in leaving::steps(&diff(plan, &wanted, &actual).ops, &self.ours) {
             debug!(words, "telling FRR which VRFs go");
             self.say(&words)?;
         }
         Ok(())
+    }
+
+    /// The same once for each plan, and a few times where it fails: devices go nevertheless, and [`bring`](crate::bring) says afterwards
+    /// what FRR still has.
+    pub fn let_go_once(&mut self, plan: &HostPlan) {
+        let part = Self::part(plan);
+        if self.leaving.part.as_ref() != Some(&part) {
+            self.leaving = Leaving { part: Some(part), tries: TRIES };
+        }
+        if self.leaving.tries == 0 {
+            return;
+        }
+        match self.let_go(plan) {
+            Ok(()) => self.leaving.tries = 0,
+            Err(error) => {
+                self.leaving.tries -= 1;
+                debug!(%error, "FRR does not let go of VRFs before their devices go");
+            }
+        }
     }
 
     /// Sockets of the daemons that forget what they were told when they end. Who is connected with one hears of its end.

@@ -31,6 +31,7 @@ mod rtnetlink;
 mod settings;
 mod surroundings;
 
+pub use causeway_types::around::{DefaultRoute, OwnAddress, OwnLink, Surroundings};
 pub use connections::Connections;
 pub use diff::{Difference, diff};
 pub use drive::bring;
@@ -47,7 +48,6 @@ pub use output::{Actual, Applied, Op, Output, Problem, Seen, Wanted, Whose};
 pub use ports::BridgePorts;
 pub use programs::Programs;
 pub use rtnetlink::{KernelOutput, Mark};
-pub use surroundings::{DefaultRoute, OwnAddress, OwnLink, Surroundings};
 
 #[cfg(test)]
 mod properties;

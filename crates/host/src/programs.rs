@@ -21,8 +21,6 @@ pub struct Programs {
     frr: Frr,
     /// Whether FRR is known to have nothing of ours.
     frr_is_clean: bool,
-    /// What FRR let go for last.
-    frr_let_go: Option<HostPlan>,
     ofctl: PathBuf,
     /// Where the switch has its sockets.
     folder: Option<PathBuf>,
@@ -38,7 +36,6 @@ impl Programs {
             nft: Nft::new("nft", Nft::NODE),
             frr: Frr::new("vtysh", Frr::NODE),
             frr_is_clean: false,
-            frr_let_go: None,
             ofctl: "ovs-ofctl".into(),
             folder,
             crowded: crowded.to_owned(),
@@ -81,15 +78,12 @@ impl Programs {
         self
     }
 
-    /// Has FRR let go of VRFs before the kernel's part of the plan is made true; once for each plan. What it does not let go of now is
-    /// seen afterwards, and said then.
+    /// Has FRR let go of VRFs before the kernel's part of the plan is made true. What it does not let go of now is seen afterwards,
+    /// and said then.
     pub fn let_go(&mut self, plan: &HostPlan) {
-        let part = Frr::part(plan);
-        if !self.frr_matters(&part) || self.frr_let_go.as_ref() == Some(&part) {
-            return;
+        if self.frr_matters(plan) {
+            self.frr.let_go_once(plan);
         }
-        let _seen_later = self.frr.let_go(&part);
-        self.frr_let_go = Some(part);
     }
 
     /// On most nodes nobody ever plans a section.

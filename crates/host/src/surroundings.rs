@@ -5,62 +5,14 @@ use crate::kernel::Kernel;
 use crate::messages::{SeenAddress, SeenLink, named, plain, seen_address, seen_link};
 use crate::netlink::{Netlink, is_missing};
 use crate::rtnetlink::Mark;
-use causeway_types::{Family, Mac};
-use ipnet::IpNet;
+use causeway_types::Family;
+use causeway_types::around::{DefaultRoute, OwnAddress, OwnLink, Surroundings};
 use netlink_packet_route::address::{AddressFlags, AddressMessage};
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::route::{RouteAttribute, RouteHeader, RouteMessage, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-
-/// What the node's own devices say.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Surroundings {
-    /// Devices that the role has not made, but no cables.
-    pub links: Vec<OwnLink>,
-    /// The node's own addresses: neither those that are good on one link or inside the node alone, nor those that its role
-    /// has put there.
-    pub addresses: Vec<OwnAddress>,
-    /// The ways to everywhere, in the main table.
-    pub defaults: Vec<DefaultRoute>,
-}
-
-/// A device.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct OwnLink {
-    /// As the kernel lists it, such as `eth0`.
-    pub name: String,
-    /// Its MAC address.
-    pub mac: Option<Mac>,
-}
-
-/// An address of the node itself.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct OwnAddress {
-    /// With the prefix length of its subnet.
-    pub net: IpNet,
-    /// The device that has it.
-    pub device: String,
-    /// The device's MTU.
-    pub mtu: u32,
-    /// Whether it is one that others should not rely on: an IPv6 address that is temporary, about to go, or somebody
-    /// else's too.
-    pub fleeting: bool,
-}
-
-/// A way to everywhere.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct DefaultRoute {
-    /// IPv4 or IPv6.
-    pub family: Family,
-    /// By which device.
-    pub device: String,
-    /// Through whom; nobody means that everything is on the link itself.
-    pub via: Option<IpAddr>,
-    /// The lower is preferred.
-    pub metric: u32,
-}
 
 impl Kernel {
     /// What the node's own devices say.

@@ -172,7 +172,7 @@ fn addresses_of_one_device_are_asked_for_and_heard_of() {
     ip("link add d0 type bridge");
     ip("link add d1 type bridge");
     let (told, heard) = std::sync::mpsc::channel();
-    follow_addresses("d0", Mark::EVPN, move || told.send(()).is_ok()).unwrap();
+    follow_addresses("d0", Mark::EVPN, move || told.send(()).is_ok(), drop).unwrap();
     let there = || -> Vec<String> {
         Kernel.addresses_of("d0").unwrap().iter().map(|address| address.net.to_string()).collect()
     };

@@ -7,6 +7,7 @@ use causeway_host::{Applied, Error, Frr, Programs, bring};
 use causeway_testing::{Frr as Daemons, program};
 use causeway_types::host::{FrrSection, HostPlan, Item, Owner};
 use node::on_own_node;
+use std::path::{Path, PathBuf};
 
 /// A tenant's VRF with its number.
 fn vrf(name: &str, vni: u32) -> FrrSection {
@@ -151,20 +152,91 @@ fn a_bad_section_holds_itself_alone() {
     assert!(has(&daemons, "router bgp 64999 vrf blue") && has(&daemons, " vni 1001"));
 }
 
+/// A `vtysh` that does this first, and then what the real one does unless it has ended.
+fn instead(folder: &Path, first: &str) -> PathBuf {
+    let script = folder.join("vtysh");
+    let text = format!("#!/bin/sh\n{first}\nexec '{}' \"$@\"\n", program("vtysh").display());
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    script
+}
+
+/// The same that writes down how it was called.
+fn counting(folder: &Path, then: &str) -> PathBuf {
+    instead(folder, &format!("echo \"$@\" >>'{}'\n{then}", folder.join("calls").display()))
+}
+
+fn calls(folder: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(folder.join("calls")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// While the device is there: the number of the tunnel goes, then the instance of BGP. The VRF itself and its mark wait until it has gone.
+#[test]
+fn a_vrf_is_let_go_before_its_device() {
+    on_own_node();
+    let daemons = Daemons::start();
+    let both = plan(tenant("blue", 1001).into_iter().chain(tenant("red", 1002)));
+    written(&daemons, &both);
+    let mut held = HostPlan::default();
+    held.hold(owner("red"), "half known");
+    let folder = tempfile::tempdir().unwrap();
+    let mut frr = Frr::new(counting(folder.path(), ""), Frr::NODE).at(daemons.folder());
+    frr.let_go(&held).unwrap();
+    let now = daemons.running();
+    let gone = [" vni 1001", "router bgp 64999 vrf blue"];
+    assert!(gone.iter().all(|line| !has(&daemons, line)), "{now}");
+    for line in ["vrf blue", " description network:blue vrf blue", " vni 1002", "router bgp 64999 vrf red"] {
+        assert!(has(&daemons, line), "{line} is missing:\n{now}");
+    }
+
+    let before = calls(folder.path()).len();
+    frr.let_go(&held).unwrap();
+    let asked = calls(folder.path()).split_off(before);
+    assert!(matches!(asked.as_slice(), [one] if one.contains("show running-config")), "{asked:?}");
+    assert_eq!(daemons.running(), now);
+
+    assert_eq!(written(&daemons, &held), 2, "the VRF, and the mark of the instance");
+    assert!(!daemons.running().contains("blue") && has(&daemons, "router bgp 64999 vrf red"));
+}
+
+/// A node looks at its plan again and again; FRR hears of one plan once, and a few times where it does not listen.
+#[test]
+fn one_plan_is_said_once() {
+    on_own_node();
+    let daemons = Daemons::start();
+    written(&daemons, &plan(tenant("blue", 1001)));
+    let folder = tempfile::tempdir().unwrap();
+    let deaf = counting(folder.path(), "echo 'no time' >&2; exit 1");
+    let mut frr = Frr::new(&deaf, Frr::NODE).at(daemons.folder());
+    for _ in 0..10 {
+        frr.let_go_once(&HostPlan::default());
+    }
+    assert_eq!(calls(folder.path()).len(), 3);
+
+    // It listens again: to another plan.
+    counting(folder.path(), "");
+    frr.let_go_once(&HostPlan::default());
+    assert_eq!(calls(folder.path()).len(), 3, "it was asked often enough");
+    let red = plan(tenant("red", 1002));
+    frr.let_go_once(&red);
+    assert!(!has(&daemons, " vni 1001") && has(&daemons, "vrf blue"));
+    let said = calls(folder.path()).len();
+    for _ in 0..10 {
+        frr.let_go_once(&red);
+    }
+    assert_eq!(calls(folder.path()).len(), said);
+}
+
 /// Case 26 and defect 7 of the catalogue of EVPN: it says that it failed, and ends well; or it says nothing and has not done it.
 #[test]
 fn what_ends_well_is_not_believed() {
     on_own_node();
     let daemons = Daemons::start();
     let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("vtysh");
     let lying = |words: &str| {
-        let text = format!(
-            "#!/bin/sh\nfor word; do [ \"$word\" != -f ] || {{ {words}; exit 0; }}; done\nexec '{}' \"$@\"\n",
-            program("vtysh").display()
-        );
-        std::fs::write(&script, text).unwrap();
-        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let first = format!("for word; do [ \"$word\" != -f ] || {{ {words}; exit 0; }}; done");
+        let script = instead(folder.path(), &first);
         bring(&mut Frr::new(&script, Frr::NODE).at(daemons.folder()), &plan(tenant("blue", 1001)))
     };
     for words in ["echo '% Configuration failed.'", "echo 'Configuration failed'", "true"] {

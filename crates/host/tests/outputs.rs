@@ -315,7 +315,7 @@ fn the_kernel_tells_when_somebody_takes_something_away() {
         ["route del 10.1.0.0/16", "address del 10.244.1.2/24 dev mp0", "link set mp0 down", "link del mp0"]
     {
         let (told, hears) = channel();
-        follow_kernel(Mark::NODE, move || told.send(()).is_ok()).unwrap();
+        follow_kernel(Mark::NODE, move || told.send(()).is_ok(), drop).unwrap();
         ip(words);
         hears.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("nothing was told of {words}"));
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 /// A hello of OpenFlow 1.5. Nothing is asked after it. What comes is the answer, and now and then a question whether somebody is
@@ -27,13 +27,15 @@ pub(crate) struct Held {
     told: watch::Sender<u64>,
     /// Whether the other end speaks OpenFlow; elsewhere nothing is said.
     openflow: bool,
-    by_socket: BTreeMap<PathBuf, JoinSet<()>>,
+    tasks: JoinSet<()>,
+    by_socket: BTreeMap<PathBuf, AbortHandle>,
 }
 
 impl Held {
     /// None yet.
     pub(crate) fn new() -> Held {
-        Held { told: watch::channel(0).0, openflow: true, by_socket: BTreeMap::new() }
+        let (tasks, by_socket) = (JoinSet::new(), BTreeMap::new());
+        Held { told: watch::channel(0).0, openflow: true, tasks, by_socket }
     }
 
     /// None yet, to servers that speak only when they are spoken to.
@@ -48,12 +50,27 @@ impl Held {
 
     /// Holds connections to these sockets, and to no others.
     pub(crate) fn only(&mut self, sockets: &BTreeSet<PathBuf>) {
-        self.by_socket.retain(|socket, _| sockets.contains(socket));
+        for (_, task) in self.by_socket.extract_if(.., |socket, _| !sockets.contains(socket)) {
+            task.abort();
+        }
         for socket in sockets {
             if !self.by_socket.contains_key(socket) {
-                let mut task = JoinSet::new();
-                task.spawn(hold(socket.clone(), self.told.clone(), self.openflow));
+                let task = self.tasks.spawn(hold(socket.clone(), self.told.clone(), self.openflow));
                 self.by_socket.insert(socket.clone(), task);
+            }
+        }
+    }
+
+    /// Waits until nobody holds one of the connections any more, which nobody has asked for, and says why.
+    pub(crate) async fn ended(&mut self) -> String {
+        loop {
+            match self.tasks.join_next().await {
+                // Its socket is not held any more.
+                Some(Err(error)) if error.is_cancelled() => {}
+                Some(Err(error)) => return format!("a connection that is held: {error}"),
+                Some(Ok(())) => return "a connection is not held any more".to_owned(),
+                // The next one may come while something else is waited for.
+                None => return std::future::pending().await,
             }
         }
     }
@@ -146,6 +163,17 @@ mod tests {
         }
         held.only(&BTreeSet::new());
         assert!(held.by_socket.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_nobody_holds_any_more_is_told() {
+        let socket = PathBuf::from("/nowhere/br-ex.mgmt");
+        let mut held = Held::new();
+        held.only(&[socket].into());
+        held.only(&BTreeSet::new());
+        held.tasks.spawn(async { panic!("no reason") });
+        let ended = timeout(Duration::from_secs(10), held.ended()).await.unwrap();
+        assert!(ended.contains("panicked") && ended.contains("no reason"), "{ended}");
     }
 
     /// Whoever asks is answered with his own number and words, in parts or not.

@@ -4,6 +4,7 @@ mod applier;
 pub mod cni;
 pub mod evpn;
 mod held;
+mod kernel_events;
 pub mod ovs;
 pub mod role;
 

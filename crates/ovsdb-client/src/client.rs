@@ -82,6 +82,8 @@ pub struct Client {
     /// Attempts since a replica was last complete.
     failures: u32,
     buffer: Box<[u8]>,
+    /// Events that nobody has taken yet. Without a bound: only while a request waits for its answer it grows, by what the server says
+    /// in between, none of which may be lost. A connection that ends is an answer.
     waiting: VecDeque<ClientEvent>,
 }
 

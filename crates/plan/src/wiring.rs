@@ -3,6 +3,8 @@
 //! Owns the rules of who gets into which network here. Everything it looks at is in the zone's index; what it says is a
 //! value, and whoever lays cables has no rules of its own.
 
+use std::fmt;
+
 use causeway_api::annotations::{Attachment, PodNetwork, PodNetworks, PodRole, keys};
 use causeway_api::crd::Role;
 use causeway_record::ObjectKey;
@@ -55,6 +57,21 @@ pub enum Missing {
     PrimaryAddresses,
     /// An attachment's network is not there on this node, with the reason if one is known.
     Network(Attachment, Option<String>),
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Addresses => f.write_str("it has no addresses"),
+            Self::Annotation(problem) => f.write_str(problem),
+            Self::PrimaryNetwork => f.write_str("its namespace has no primary network"),
+            Self::PrimaryAddresses => f.write_str("it has no addresses on its namespace's primary network"),
+            Self::Network(attachment, None) => write!(f, "the network of {attachment} is not known"),
+            Self::Network(attachment, Some(why)) => {
+                write!(f, "the network of {attachment} is not known: {why}")
+            }
+        }
+    }
 }
 
 /// Why a pod is not connected like this.

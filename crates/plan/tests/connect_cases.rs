@@ -499,7 +499,7 @@ fn v11_two_networks_in_one_place() {
     ));
     assert!(matches!(northbound(&zone).plan("cnc:road:link:cluster_udn_blue:n1:"), Plan::Rows(_)));
     for slice in ["cnc:road:link:cluster_udn_orange:n1:", "cnc:road:network:cluster_udn_green:"] {
-        assert!(held(&zone, slice).contains("another network has the same block or slice"));
+        assert!(held(&zone, slice).contains("another network has the same block or parcel"));
     }
     let problem = &zone.problems()[&Subject::Connect(connect_name("road"))];
     assert_eq!(problem.reason, Reason::Malformed);

@@ -123,9 +123,15 @@ fn the_way_of_a_packet_hop_by_hop() {
         let blue = ["cluster_udn_blue_n1", "cluster_udn_blue_ovn_cluster_router"];
         let green = ["cluster_udn_green_ovn_layer2_switch", "cluster_udn_green_transit_router"];
         let orange = ["cluster_udn_orange_ovn_cluster_router", "cluster_udn_orange_transit_switch"];
+        let lime = ["cluster_udn_lime_ovn_layer2_switch", "cluster_udn_lime_transit_router"];
         let back = |way: [&'static str; 2]| [way[1], way[0]];
         for (topology, to_orange) in [("transit", &[][..]), ("compact", &orange)] {
-            let zone = with_red(Ip::Dual, topology);
+            let mut zone = with_red(Ip::Dual, topology);
+            zone.apply_nad(&layer2("lime", 6, Ip::Dual));
+            let own = Ip::Dual.pick("203.6.0.9/16", "2010:6::9/60");
+            zone.apply_pod(&pod("ns6/far", "n2", &[("ns6/lime", "primary", &own, None)]));
+            let all = [&COLOURS[..], &["layer2_6"]].concat();
+            zone.apply_connect(&connect("road", topology, Ip::Dual, &all));
             let (databases, _northd) = connected_databases(&zone).await;
             let ways = [
                 (blue, from_blue("10.30.1.9"), to_orange),
@@ -133,6 +139,7 @@ fn the_way_of_a_packet_hop_by_hop() {
                 (blue, from_blue("203.203.0.9"), &back(green)),
                 (green, from_green("10.30.1.9"), to_orange),
                 (green, from_green("10.20.0.5"), &back(blue)),
+                (green, from_green("203.6.0.9"), &back(lime)),
             ];
             for (begins, (datapath, packet), ends) in ways {
                 let way = [&begins, &["connect-router-road"][..], ends].concat();

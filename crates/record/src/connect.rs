@@ -39,7 +39,7 @@ pub struct Connect {
     /// How it is laid out.
     #[serde(with = "read")]
     pub topology: Read<ConnectTopology>,
-    /// Who has which block or slice.
+    /// Who has which block or parcel.
     #[serde(with = "read")]
     pub blocks: Read<ConnectBlocks>,
     /// The tunnel key of its router.

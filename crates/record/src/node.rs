@@ -1,5 +1,6 @@
 //! Nodes: the facts of their annotations, and the texts that roles compare with what they would write.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use causeway_api::annotations::{
@@ -133,6 +134,13 @@ impl Node {
         self.record.as_ref().ok()?.as_ref().filter(|record| record.uid == self.uid)
     }
 
+    /// All that is its own: what its kubelet names, and what is settled, tunnels included.
+    pub fn own_addresses(&self) -> BTreeSet<IpAddr> {
+        let record = self.settled().into_iter();
+        let settled = record.flat_map(|record| record.node_ips.iter().flatten().chain(&record.encap_ips));
+        self.addresses.iter().chain(settled).copied().collect()
+    }
+
     /// Takes an annotation in, or out. Those that nobody reads leave no trace.
     pub fn annotate(&mut self, key: &str, text: Option<&str>) {
         if !keys::BY_NODE.contains(&key) && !keys::BY_CLUSTER_MANAGER.contains(&key) {
@@ -235,6 +243,21 @@ mod tests {
         assert_eq!([node("True").live, node("False").live, node("Unknown").live], [true, true, false]);
         let expected = Texts::from([(keys::NODE_ID.to_owned(), "2".to_owned())]);
         assert_eq!((node("True").published, node("True").id), (expected, Ok(NodeId::new(2).ok())));
+    }
+
+    #[test]
+    fn what_a_node_says_of_itself_is_not_its_own_before_it_is_settled() {
+        let record =
+            |uid: &str| json!({"uid": uid, "node-ips": ["10.0.0.9"], "encap-ips": ["192.0.2.1"]}).to_string();
+        let own = |uid: &str| {
+            let node: Node = trimmed(json!({
+                "metadata": {"name": "n1", "uid": "u", "annotations": {
+                    keys::NODE_CHASSIS_RECORD: record(uid), keys::HOST_CIDRS: r#"["203.0.113.1/24"]"#}},
+                "spec": {}, "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}));
+            node.own_addresses().iter().map(IpAddr::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(own("u"), ["10.0.0.1", "10.0.0.9", "192.0.2.1"]);
+        assert_eq!(own("of an older one"), ["10.0.0.1"]);
     }
 
     /// What cannot be read is a value, and survives a recording.

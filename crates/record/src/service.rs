@@ -7,6 +7,7 @@ use causeway_api::service::{MOST_EXTERNAL_IPS, MOST_SOURCE_RANGES};
 use causeway_types::Cidr;
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{ApiResource, Object};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,10 @@ use crate::{ObjectKey, Protocol, Watched};
 
 /// How long a client stays with its endpoint if the service does not say.
 const AFFINITY_SECONDS: i32 = 10_800;
+
+/// Labels of services that whoever serves them by default leaves alone, whatever their values.
+const LEFT_TO_OTHERS: [&str; 2] =
+    ["service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"];
 
 /// What load balancers are made of: some fields of a Kubernetes Service.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -97,8 +102,9 @@ impl Watched for Service {
 
     fn trim(object: Self::Object, key: ObjectKey) -> Self {
         let created = created(&object.metadata);
-        let balanced = balanced_ips(object.status.unwrap_or_default());
-        let spec = object.spec.unwrap_or_default();
+        let ours = !is_left_to_others(&object.metadata);
+        let balanced = balanced_ips(object.status.filter(|_| ours).unwrap_or_default());
+        let spec = object.spec.filter(|_| ours).unwrap_or_default();
         let external = spec.external_ips.into_iter().flatten().filter_map(|ip| ip.parse().ok());
         let affinity = (spec.session_affinity.as_deref() == Some("ClientIP")).then(|| {
             let seconds = spec.session_affinity_config.and_then(|config| config.client_ip?.timeout_seconds);
@@ -129,6 +135,12 @@ impl Watched for Service {
             affinity,
         }
     }
+}
+
+/// Whether a service has another proxy, or none: of such a one nothing is served.
+fn is_left_to_others(metadata: &ObjectMeta) -> bool {
+    let labels = metadata.labels.as_ref();
+    labels.is_some_and(|labels| LEFT_TO_OTHERS.iter().any(|label| labels.contains_key(*label)))
 }
 
 /// Addresses of a load balancer that hands packets on as they are. One that is a proxy itself comes to a node's port.
@@ -194,6 +206,23 @@ mod tests {
             "metadata": {"name": "db", "namespace": "blue"}, "spec": {"clusterIPs": ["None"]},
         }));
         assert_eq!(headless.cluster_ips, [] as [IpAddr; 0]);
+    }
+
+    #[test]
+    fn a_service_of_another_proxy_leads_nowhere() {
+        let labelled = |labels: serde_json::Value| {
+            trimmed::<Service>(json!({
+                "metadata": {"name": "web", "namespace": "blue", "labels": labels},
+                "spec": {"clusterIPs": ["10.96.0.5"], "externalIPs": ["192.0.2.9"], "ports": [{"port": 80, "nodePort": 30080}]},
+                "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
+            }))
+        };
+        for label in LEFT_TO_OTHERS {
+            let service = labelled(json!({label: ""}));
+            assert_eq!((service.cluster_ips, service.ports), (vec![], vec![]), "{label}");
+            assert_eq!((service.external_ips, service.ingress_ips), (vec![], vec![]), "{label}");
+        }
+        assert_eq!(labelled(json!({"app": "web"})).cluster_ips.len(), 1);
     }
 
     #[test]

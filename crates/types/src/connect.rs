@@ -63,7 +63,7 @@ impl ConnectSubnet {
         self.cidr.subnet(self.network_prefix, index.into())
     }
 
-    /// Which block this is, or which block a slice is cut from.
+    /// Which block this is, or which block a parcel is cut from.
     pub fn index_of(&self, inside: &Cidr) -> Result<u32> {
         let error = Error::SubnetLength { cidr: self.cidr, prefix: inside.prefix_len() };
         if inside.prefix_len() < self.network_prefix {
@@ -145,7 +145,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Link number `slot` of a block: the node's id in a layer3 block. A layer2 slice is a block of one.
+    /// Link number `slot` of a block: the node's id in a layer3 block. A layer2 parcel is a block of one.
     pub fn of(block: &Cidr, slot: u32) -> Result<Self> {
         let error = |_| Error::Link { block: *block, slot };
         let subnet = block.subnet(block.family().link_prefix(), slot.into()).map_err(error)?;
@@ -153,8 +153,8 @@ impl Link {
     }
 }
 
-/// Who has a block or a slice of a connection, as the annotation spells it: `layer3_<network id>` has
-/// a block, `layer2_<network id>` a slice.
+/// Who has a block or a parcel of a connection, as the annotation spells it: `layer3_<network id>` has
+/// a block, `layer2_<network id>` a parcel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ConnectOwner {
@@ -165,7 +165,7 @@ pub enum ConnectOwner {
 }
 
 impl ConnectOwner {
-    /// The id of the network that has the block or slice.
+    /// The id of the network that has the block or parcel.
     pub const fn network(self) -> NetworkId {
         match self {
             Self::Layer3(id) | Self::Layer2(id) => id,
@@ -288,9 +288,9 @@ mod tests {
         assert_eq!(subnet("fd01::/64", 96).block(0), Ok(cidr("fd01::/96")));
     }
 
-    /// cnc-cases H08 and L34: the block of a slice; a foreign or larger subnet has none.
+    /// cnc-cases H08 and L34: the block of a parcel; a foreign or larger subnet has none.
     #[test]
-    fn h08_the_index_of_a_block_and_of_a_slice() {
+    fn h08_the_index_of_a_block_and_of_a_parcel() {
         let seed = subnet("192.168.0.0/16", 24);
         assert_eq!(seed.index_of(&cidr("192.168.5.0/24")), Ok(5));
         assert_eq!(seed.index_of(&cidr("192.168.5.100/31")), Ok(5));

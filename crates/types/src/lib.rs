@@ -4,6 +4,7 @@
 //! A value of these types is valid: it can only be built through a check. Nothing here allocates,
 //! remembers, or reads the world; what needs state is in `causeway-alloc`.
 
+pub mod around;
 mod cidr;
 mod connect;
 mod derived;

@@ -94,7 +94,7 @@ impl PortKey {
 
     /// A link's port on a connect router: `index` counts blocks, `slots` is how many links of a block
     /// have keys (fixed when the CNC got its first block), `slot` is the node's id or the layer2
-    /// slice's number.
+    /// parcel's number.
     pub fn on_connect_router(index: u32, slots: u32, slot: u32) -> Result<Self> {
         let value = u64::from(index) * u64::from(slots) + u64::from(slot) + 1;
         let max = u64::from(Self::LAST);

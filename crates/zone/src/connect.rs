@@ -36,12 +36,12 @@ pub struct ConnectInfo {
 /// The place of a network in a connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Place {
-    /// How the network is laid out: layer3 has a block, layer2 a slice.
+    /// How the network is laid out: layer3 has a block, layer2 a parcel.
     pub topology: Topology,
-    /// The block or slice of each family, IPv4 first.
+    /// The block or parcel of each family, IPv4 first.
     blocks: Vec<Cidr>,
     index: u32,
-    /// Of a slice in its block.
+    /// Of a parcel in its block.
     slot: u32,
     /// How many links of a block have keys; none have where the router is local to the zone.
     slots: Option<u32>,
@@ -124,12 +124,12 @@ impl Place {
         Self { topology, blocks: links, index: id.get(), slot: 0, slots: None }
     }
 
-    /// The block or slice of each family.
+    /// The block or parcel of each family.
     pub fn blocks(&self) -> impl Iterator<Item = Cidr> {
         self.blocks.iter().copied()
     }
 
-    /// The number of the block, and that of the slice in it where it is one: what an allocator knows it by.
+    /// The number of the block, and that of the parcel in it where it is one: what an allocator knows it by.
     pub fn position(&self) -> (u32, Option<u32>) {
         (self.index, (self.topology == Topology::Layer2).then_some(self.slot))
     }
@@ -210,20 +210,20 @@ fn places(
 /// Two in one place would have one address and one key: neither is rendered any further.
 fn refuse_shared(places: &mut BTreeMap<NetworkId, Result<Place, String>>) {
     let mut blocks: BTreeMap<(u32, Topology), usize> = BTreeMap::new();
-    let mut slices: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+    let mut parcels: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for place in places.values().flatten() {
         *blocks.entry((place.index, place.topology)).or_default() += 1;
-        *slices.entry((place.index, place.slot)).or_default() += 1;
+        *parcels.entry((place.index, place.slot)).or_default() += 1;
     }
     for place in places.values_mut() {
         let Ok(Place { index, topology, slot, .. }) = *place else { continue };
         let whole = blocks.get(&(index, Topology::Layer3)).copied().unwrap_or(0);
         let shared = match topology {
             Topology::Layer3 => whole + blocks.get(&(index, Topology::Layer2)).copied().unwrap_or(0) > 1,
-            _ => whole > 0 || slices.get(&(index, slot)).is_some_and(|count| *count > 1),
+            _ => whole > 0 || parcels.get(&(index, slot)).is_some_and(|count| *count > 1),
         };
         if shared {
-            *place = Err("another network has the same block or slice".into());
+            *place = Err("another network has the same block or parcel".into());
         }
     }
 }
@@ -253,7 +253,7 @@ fn place(
     }
 }
 
-/// Which block this is, or in which block and where in it a slice is.
+/// Which block this is, or in which block and where in it a parcel is.
 fn position(owner: ConnectOwner, block: &Cidr, subnets: &[ConnectSubnet]) -> Result<(u32, u32), String> {
     let outside = || format!("{block} is not cut from connectSubnets");
     let subnet = subnets.iter().find(|subnet| subnet.cidr().contains(block)).ok_or_else(outside)?;

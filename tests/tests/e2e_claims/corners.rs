@@ -4,7 +4,7 @@
 use std::fs;
 
 use causeway_sandbox::harness::Sandbox;
-use causeway_tests::{lost_during, road, wait_reach};
+use causeway_tests::{condition, lost_during, road, wait_reach};
 use serde_json::json;
 
 use super::{delete, given, pod, wait_said};
@@ -32,15 +32,20 @@ pub(crate) fn static_pods_need_the_administrators_word(sandbox: &Sandbox) {
     sandbox.wait_for("the static pod to go", gone).unwrap();
 }
 
-/// An old pod that waits for a taken address keeps nothing from a younger one that takes any.
+/// An old pod that waits for a taken address keeps nothing from a younger one that takes any. One taken address is no full network: as
+/// long as there is room the network says so.
 pub(crate) fn who_waits_is_in_nobodys_way(sandbox: &Sandbox) {
-    sandbox.start_pods(&[("small/a", "n1"), ("small/b", "n1"), ("small/c", "n2")]).unwrap();
+    sandbox.start_pods(&[("small/a", "n1"), ("small/b", "n1")]).unwrap();
     let address = |name: &str| sandbox.pod(&format!("small/{name}")).addresses().unwrap().remove(0);
     let (first, second) = (address("a"), address("b"));
     let asks = json!([{"name": "default", "ips": [format!("{first}/29")]}]).to_string();
     let old = pod("small/old", "n1", &json!({"v1.multus-cni.io/default-network": asks}));
     sandbox.apply(&old.to_string()).unwrap();
     wait_said(sandbox, "small", "old", "provided IP is already allocated");
+    has_room(sandbox, "2/3");
+    sandbox.start_pods(&[("small/c", "n2")]).unwrap();
+    // Full, and nobody has been turned away for that: the pod that waits wants an address that one more pod would not free.
+    has_room(sandbox, "3/3");
     sandbox.apply(&pod("small/young", "n2", &json!({})).to_string()).unwrap();
     wait_said(sandbox, "small", "young", "is full");
     delete(sandbox, &["pod", "-n", "small", "b"]);
@@ -50,6 +55,16 @@ pub(crate) fn who_waits_is_in_nobodys_way(sandbox: &Sandbox) {
     sandbox.pod("small/old").wait_ready().unwrap();
     assert_eq!(address("old"), first);
     delete(sandbox, &["namespace", "small"]);
+}
+
+/// Waits until the network has counted so many pods, and sees that it calls nothing exhausted then.
+fn has_room(sandbox: &Sandbox, used: &str) {
+    let network = ["udn", "-n", "small", "net"];
+    let counted = || Ok((sandbox.get(&network)?["status"]["addresses"] == used).then_some(()));
+    sandbox.wait_for(&format!("{used} addresses to be counted"), counted).unwrap();
+    let (status, message) = condition(sandbox, &network, "NetworkAllocationSucceeded");
+    println!("small/net with {used}: {status} {message}");
+    assert_eq!(status, "True", "{used}: {message}");
 }
 
 /// A network that somebody has written by hand is not torn down under its pods: neither by an edit, which the API server refuses, nor

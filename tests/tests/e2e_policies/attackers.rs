@@ -21,7 +21,8 @@ const PAIRS: [(&str, &str, &str); 3] =
 const CLOSED: u16 = 9999;
 const SERVED: u16 = 8080;
 /// What arrives for certain where nothing is closed, in each family. The rest may be refused by connection tracking alone.
-const ARRIVES: [&[&str]; 2] = [&["udp", "udp-from-53", "parts"], &["udp", "options", "whole-as-a-part"]];
+const ARRIVES: [&[&str]; 2] =
+    [&["udp", "udp-from-53", "parts"], &["udp", "options", "whole-as-a-part", "parts"]];
 
 /// An attack from one pod on another, over one family.
 struct Attack {
@@ -48,9 +49,13 @@ impl Attack {
 
     /// Which tricks get through, from a source port to another.
     fn through(&self, from: u16, to: u16) -> BTreeSet<String> {
+        self.through_as(self.own, from, to)
+    }
+
+    /// The same, with an address that may be somebody else's.
+    fn through_as(&self, own: IpAddr, from: u16, to: u16) -> BTreeSet<String> {
         let watcher = Watcher::begin(&self.to, self.device);
-        let (own, other) = (SocketAddr::new(self.own, from), SocketAddr::new(self.other, to));
-        forged::send(&self.from, self.device, own, other);
+        forged::send(&self.from, self.device, (own, from).into(), (self.other, to).into());
         watcher.end()
     }
 
@@ -90,6 +95,12 @@ fn no_disguise_gets_through() {
     }
     let closed = |_: &str, to: &str| !["blue", "yellow", "plain"].contains(&network(to));
     wait(sandbox, "closed whole", &[], closed);
+    for (attack, namespace) in pairs.iter().zip(PAIRS.map(|(pod, ..)| network(pod))).flat_map(of_both) {
+        for (port, own) in (3006..).zip(let_in(attack.other, namespace)) {
+            let seen = attack.through_as(own, port, CLOSED);
+            assert_eq!(seen, BTreeSet::new(), "{} hears a pod that says it were {own}", attack.other);
+        }
+    }
     for attack in pairs.iter().flatten() {
         assert_eq!(attack.through(3005, CLOSED), BTreeSet::new(), "{} closed whole", attack.other);
         for prepared in [3002, 3003] {
@@ -128,6 +139,18 @@ fn management(of: IpAddr, network: &str) -> IpAddr {
             [a, b, c, d, 0, 0, 0, 2].into()
         }
     }
+}
+
+/// Whom policies let in, by their addresses: the pod itself, also by a service of its own, and its node.
+fn let_in(of: IpAddr, network: &str) -> [IpAddr; 3] {
+    let hairpin = if of.is_ipv4() { "169.254.0.5" } else { "fd69::5" };
+    [hairpin.parse().unwrap(), of, management(of, network)]
+}
+
+fn of_both<'a>(
+    (attacks, namespace): (&'a [Attack; 2], &'a str),
+) -> impl Iterator<Item = (&'a Attack, &'a str)> {
+    attacks.iter().map(move |attack| (attack, namespace))
 }
 
 /// Clients of a service that is local keep their addresses, and policies go by these. So nobody outside comes with that of a pod whom a
@@ -181,8 +204,8 @@ fn nobody_outside_comes_as_somebody_inside() {
     for (port, (namespace, attacks)) in (30_941..).zip(&pairs) {
         for attack in attacks {
             let far = green.iter().copied().find(|far| far.is_ipv4() == attack.own.is_ipv4()).unwrap();
-            let inside = [attack.own, management(attack.other, namespace), far];
-            for (own, from) in (5002..).zip(inside.into_iter().chain([honest(attack)])) {
+            let inside = [attack.own, far].into_iter().chain(let_in(attack.other, namespace));
+            for (own, from) in (5002..).zip(inside.chain([honest(attack)])) {
                 let seen = through(attack, port, (from, own));
                 assert_eq!(seen, BTreeSet::new(), "{} hears somebody who says he were {from}", attack.other);
             }

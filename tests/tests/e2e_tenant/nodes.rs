@@ -245,6 +245,21 @@ fn the_end_of_the_cable(sandbox: &Sandbox) {
          ip address del 169.254.99.2/24 dev eth0; ip neighbour flush dev eth0; true"
     );
     assert_eq!(pod.exec(&["sh", "-c", &ask]).unwrap(), "", "the node answers at the end of a pod's cable");
+    the_wall_around_cables_comes_back(sandbox, || pod.exec(&["sh", "-c", &ask]).unwrap());
     let tidy = format!("echo 1 >/proc/sys/net/ipv6/conf/{cable}/disable_ipv6; ip address flush dev {cable}");
     sandbox.exec("n1", &["sh", "-c", &tidy]).unwrap();
+}
+
+/// Somebody takes away what closes the ends of cables, addresses and all: it is back when the role looks, and the pod is as deaf as before.
+fn the_wall_around_cables_comes_back(sandbox: &Sandbox, ask: impl Fn() -> String) {
+    let table = || sandbox.exec("n1", &["nft", "list", "table", "inet", "causeway-cables"]);
+    let before = table().unwrap();
+    sandbox.exec("n1", &["nft", "delete", "table", "inet", "causeway-cables"]).unwrap();
+    let begun = Instant::now();
+    // The role looks when the kernel tells of a change.
+    sandbox.exec("n1", &["sh", "-c", "ip tuntap add cables0 mode tap; ip link del cables0"]).unwrap();
+    sandbox.wait_for("the wall around cables to be back", || table().map(Some)).unwrap();
+    println!("the wall around cables is back after {:?}", begun.elapsed());
+    assert_eq!(table().unwrap(), before);
+    assert_eq!(ask(), "", "the node answers at the end of a pod's cable");
 }

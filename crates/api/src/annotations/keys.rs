@@ -74,7 +74,7 @@ pub const ACL_STATELESS: &str = "k8s.ovn.org/acl-stateless";
 /// Pod, by the kubelet: the hash of the file that a static pod was read from, which is its UID for the kubelet.
 pub const STATIC_POD: &str = "kubernetes.io/config.mirror";
 
-/// ClusterNetworkConnect: blocks and slices of the connected networks.
+/// ClusterNetworkConnect: blocks and parcels of the connected networks.
 pub const NETWORK_SUBNETS: &str = "k8s.ovn.org/network-subnets";
 /// ClusterNetworkConnect: the same text under the name by which other tools look for it. We write it and never read it.
 pub const NETWORK_CONNECT_SUBNET: &str = "k8s.ovn.org/network-connect-subnet";

@@ -104,6 +104,8 @@ impl Site {
         }
         let sections = &mut self.sections;
         inside(self.node, || {
+            // As the role does: FRR hears of VRFs that go before their devices do.
+            sections.let_go_once(&plan);
             let mut applied = Kernel.apply_host(&plan);
             let more = bring(sections, &plan);
             applied.writes += more.writes;

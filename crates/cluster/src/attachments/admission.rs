@@ -5,27 +5,51 @@ use causeway_api::nad::{Attachment, impersonation, same_network};
 use causeway_record::{Nad, ObjectKey};
 use causeway_types::{NamespaceName, NetworkName};
 
-use super::{Verdict, controlled_by};
-use crate::networks::Source;
+use super::{Attachments, Verdict, controlled_by};
+use crate::namespaces::Namespaces;
+use crate::networks::Networks;
+use crate::nodes::Nodes;
+use crate::owners::Owners;
+use crate::pods::Pods;
 use crate::trouble::{Lacks, Trouble, invalid_primary_network};
-use crate::{Manager, OwnerKey};
+use crate::{Config, OwnerKey};
 
-impl Manager {
-    /// What the attachment is. A network that is written by hand and new gets its numbers here.
-    pub(super) fn admit(&mut self, key: &ObjectKey) -> Verdict {
-        let Some(nad) = self.attachments.get(key) else { return Verdict::Foreign };
+/// What speaks for and against an attachment.
+pub(crate) struct Admission<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) namespaces: &'a Namespaces,
+    pub(crate) owners: &'a Owners,
+    pub(crate) attachments: &'a Attachments,
+    pub(crate) networks: &'a Networks,
+    pub(crate) pods: &'a Pods,
+}
+
+/// What is found out about an attachment before a network is made of it.
+pub(crate) enum Answer {
+    Known(Verdict),
+    /// It goes on as it is, and this is said of what it says now.
+    Runs(Verdict, Trouble),
+    /// It is this network if that can be had.
+    Asks(Box<Network>),
+}
+
+impl Admission<'_> {
+    /// What the attachment is.
+    pub(crate) fn answer(&self, key: &ObjectKey) -> Answer {
+        let Some(nad) = self.attachments.get(key) else { return Answer::Known(Verdict::Foreign) };
         match controlled_by(nad) {
-            Some(uid) => self.admit_rendered(nad, uid),
+            Some(uid) => Answer::Known(self.rendered(nad, uid)),
             None => match nad.attachment.clone() {
-                Attachment::Foreign | Attachment::Unreadable(_) => Verdict::Foreign,
-                Attachment::Malformed(problem) => Verdict::Refused(problem.into()),
-                Attachment::Ours(network) => self.admit_written(key, *network),
+                Attachment::Foreign | Attachment::Unreadable(_) => Answer::Known(Verdict::Foreign),
+                Attachment::Malformed(problem) => Answer::Known(Verdict::Refused(problem.into())),
+                Attachment::Ours(network) => self.written(key, network),
             },
         }
     }
 
     /// An attachment says itself who controls it, so it counts only where that object wants it.
-    fn admit_rendered(&self, nad: &Nad, uid: &str) -> Verdict {
+    fn rendered(&self, nad: &Nad, uid: &str) -> Verdict {
         let key = &nad.key;
         let Some(owner) = self.owners.with_uid(uid) else { return Verdict::Stale };
         let network = owner.network();
@@ -45,20 +69,16 @@ impl Manager {
         }
     }
 
-    fn admit_written(&mut self, key: &ObjectKey, network: Network) -> Verdict {
+    fn written(&self, key: &ObjectKey, network: Box<Network>) -> Answer {
         if let Some(trouble) = self.written_trouble(key, &network) {
-            return self.running(key).map_or(Verdict::Refused(trouble.clone()), |running| {
-                self.tell_nad(key, &trouble);
-                Verdict::Accepted(running)
-            });
+            return match self.running(key) {
+                Some(running) => Answer::Runs(Verdict::Accepted(running), trouble),
+                None => Answer::Known(Verdict::Refused(trouble)),
+            };
         }
-        if let Some(trouble) = self.second_primary(key).filter(|_| network.is_primary()) {
-            return Verdict::Second(trouble);
-        }
-        let name = network.name.clone();
-        match self.register(network, &Source::Nad(key.clone())) {
-            Ok(()) => Verdict::Accepted(name),
-            Err(trouble) => Verdict::Refused(trouble),
+        match self.second_primary(key).filter(|_| network.is_primary()) {
+            Some(trouble) => Answer::Known(Verdict::Second(trouble)),
+            None => Answer::Asks(network),
         }
     }
 
@@ -81,7 +101,7 @@ impl Manager {
         }
         let text = key.to_string();
         let foreign = impersonation(&text, &network.name, None, |name| self.namespaces.reserve(name));
-        let clash = self.clashes.of(&network.name).cloned();
+        let clash = self.networks.clash_of(&network.name).cloned();
         // Whoever names somebody else's network must not learn from the answer what that is like.
         let known = self.networks.get(&network.name).filter(|_| foreign.is_none());
         let other = known.and_then(|state| same_network(&text, state.intent(), network));
@@ -95,7 +115,7 @@ impl Manager {
         if problems.is_empty() {
             problems = network.problems(&self.config.cluster);
         }
-        if let Err(trouble) = self.check_underlay(network) {
+        if let Err(trouble) = self.networks.check_underlay(network, self.nodes) {
             problems.push(Problem::new(Reason::OverlappingSubnets, trouble.message));
         }
         if network.is_primary() && !self.namespaces.is_labelled(&key.namespace) {
@@ -107,23 +127,32 @@ impl Manager {
 
     /// Another attachment of the namespace is its primary network already, and this one cannot be beside it.
     fn second_primary(&self, key: &ObjectKey) -> Option<Trouble> {
-        let owner = self.attachments.owner(key, &self.owners);
+        let owner = self.attachments.owner(key, self.owners);
         let is_primary = |name: &NetworkName| self.networks.is_primary(name);
         let mut others = self.attachments.accepted_beside(key).filter(|other| {
-            self.attachments.network_of(other).is_some_and(is_primary) && !self.are_beside(key, owner, other)
+            self.attachments.network_of(other).is_some_and(is_primary)
+                && !self.attachments.are_beside(key, owner, other, self.owners)
         });
         others.next().map(|other| primary_exists(&key.namespace, &other.name))
     }
+}
 
+impl Attachments {
     /// Whether two attachments of a namespace are of networks that may both be its primary ones. One that has been given numbers was
     /// found to stand beside those of its kind; what has changed since is its object's to say.
-    pub(crate) fn are_beside(&self, nad: &ObjectKey, owner: Option<&OwnerKey>, other: &ObjectKey) -> bool {
-        let others_owner = self.attachments.owner(other, &self.owners);
+    pub(crate) fn are_beside(
+        &self,
+        nad: &ObjectKey,
+        owner: Option<&OwnerKey>,
+        other: &ObjectKey,
+        owners: &Owners,
+    ) -> bool {
+        let others_owner = self.owner(other, owners);
         let Some((own, other_owner)) = owner.zip(others_owner) else { return false };
-        let is_numbered = |nad| self.attachments.get(nad).is_some_and(Nad::is_numbered);
+        let is_numbered = |nad| self.get(nad).is_some_and(Nad::is_numbered);
         let same_kind = std::mem::discriminant(own) == std::mem::discriminant(other_owner);
         let settled = same_kind && is_numbered(nad) && is_numbered(other);
-        settled || self.owners.are_siblings(own, other_owner)
+        settled || owners.are_siblings(own, other_owner)
     }
 }
 

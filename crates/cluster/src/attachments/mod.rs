@@ -12,15 +12,17 @@ use causeway_record::{Action, Kind, Nad, ObjectKey, Part, Priority, Regarding, T
 use causeway_types::{NamespaceName, NetworkName, NetworkOrigin};
 use serde_json::json;
 
-pub(crate) use admission::primary_exists;
+pub(crate) use admission::{Admission, Answer, primary_exists};
 
-use crate::keys::Wait;
+use crate::OwnerKey;
+use crate::desk::Desk;
 use crate::namespaces::Namespaces;
-use crate::networks::{IdClaims, KeyClaims, Networks, transit};
+use crate::networks::{NetworkState, Networks};
 use crate::nodes::annotation_patch;
+use crate::numbers::{IdClaims, KeyClaims, transit};
 use crate::owners::Owners;
 use crate::trouble::{INVALID_CONFIG, Trouble};
-use crate::{Manager, OwnerKey};
+use crate::writes::Writes;
 
 #[derive(Debug, Default)]
 pub(crate) struct Attachments {
@@ -202,7 +204,7 @@ impl Attachments {
 
     /// What has become of an attachment, and whether that is a primary network. The answer is whether the namespace may see
     /// its primary network differently.
-    fn judge(&mut self, key: &ObjectKey, verdict: Verdict, is_primary: bool) -> bool {
+    pub(crate) fn set_verdict(&mut self, key: &ObjectKey, verdict: Verdict, is_primary: bool) -> bool {
         let Some(nad) = self.all.get_mut(key) else { return false };
         let place = match &verdict {
             Verdict::Accepted(_) if is_primary => Place::Accepted,
@@ -233,7 +235,7 @@ impl Attachments {
     }
 
     /// Attachments that came second in a namespace which has no primary network any more.
-    fn next_primaries(&self, namespace: &NamespaceName) -> impl Iterator<Item = &ObjectKey> {
+    pub(crate) fn next_primaries(&self, namespace: &NamespaceName) -> impl Iterator<Item = &ObjectKey> {
         let free = self.primaries.get(namespace).filter(|primaries| primaries.accepted.is_empty());
         free.into_iter().flat_map(|primaries| &primaries.second)
     }
@@ -330,106 +332,64 @@ fn toggle<K: Ord + Clone>(index: &mut BTreeMap<K, BTreeSet<ObjectKey>>, name: K,
     }
 }
 
-impl Manager {
-    pub(crate) fn nad_applied(&mut self, record: Nad) {
+/// An attachment that is gone, and what it was.
+#[derive(Debug)]
+pub(crate) struct Gone {
+    /// The network that it was accepted as.
+    pub(crate) network: Option<NetworkName>,
+    /// The UID of the custom resource of ours that controlled it.
+    pub(crate) controller: Option<String>,
+    /// Whether its namespace may see its primary network differently.
+    pub(crate) primary: bool,
+}
+
+impl Attachments {
+    pub(crate) fn applied(&mut self, record: Nad, desk: &mut Desk) {
         let key = record.key.clone();
-        self.writes.seen(&nad_target(&key));
-        let before = self.attachments.insert(record);
-        let both = before.iter().chain(self.attachments.get(&key)).filter(|nad| controlled_by(nad).is_none());
-        self.dirty.clashes(both.filter_map(named).map(|network| network.name.clone()));
-        self.dirty.nads([key]);
+        desk.writes.seen(&nad_target(&key));
+        let before = self.insert(record);
+        let both = before.iter().chain(self.get(&key)).filter(|nad| controlled_by(nad).is_none());
+        desk.dirty.clashes(both.filter_map(named).map(|network| network.name.clone()));
+        desk.dirty.nads([key]);
     }
 
-    pub(crate) fn nad_deleted(&mut self, key: &ObjectKey) {
-        self.writes.seen(&nad_target(key));
-        let Some(nad) = self.attachments.remove(key) else { return };
-        if let Verdict::Accepted(network) = &nad.verdict {
-            self.detach(key, network);
+    pub(crate) fn deleted(&mut self, key: &ObjectKey, desk: &mut Desk) -> Option<Gone> {
+        desk.writes.seen(&nad_target(key));
+        let State { record, verdict, .. } = self.remove(key)?;
+        let controller = controlled_by(&record).map(str::to_owned);
+        if controller.is_none() {
+            desk.dirty.clashes(named(&record).map(|network| network.name.clone()));
         }
-        if controlled_by(&nad.record).is_none() {
-            self.dirty.clashes(named(&nad.record).map(|network| network.name.clone()));
-        }
-        let primary = self.attachments.place(key, Place::None);
-        self.look_around(key, controlled_by(&nad.record), primary);
+        let network = if let Verdict::Accepted(network) = verdict { Some(network) } else { None };
+        let primary = self.place(key, Place::None);
+        Some(Gone { network, controller, primary })
     }
 
-    /// Everything that may see the attachment differently now. Only a primary network concerns more than the attachment's own.
-    fn look_around(&mut self, key: &ObjectKey, controller: Option<&str>, primary: bool) {
-        let owner = controller.and_then(|uid| self.owners.with_uid(uid));
-        let called_alike = |other: &&OwnerKey| primary || other.name().as_str() == key.name;
-        let here = self.owners.wanting(&key.namespace).filter(called_alike);
-        self.dirty.owners_in(owner.into_iter().chain(here).cloned(), &key.namespace);
-        self.wake(&Wait::Nad(key.clone()));
-        if primary {
-            self.dirty.nads(self.attachments.next_primaries(&key.namespace).cloned());
-            self.dirty.reach_namespace(&key.namespace);
-            self.dirty.endpoint_slices(self.mirrors.in_namespace(&key.namespace));
-            self.wake(&Wait::Namespace(key.namespace.clone()));
-        }
-    }
-
-    /// Looks at an attachment, and at everybody whom a new verdict concerns.
-    pub(crate) fn settle_nad(&mut self, key: &ObjectKey) {
-        let Some(State { record, verdict: before, .. }) = self.attachments.all.get(key) else { return };
-        let (before, controller) = (before.clone(), controlled_by(record).map(str::to_owned));
-        let verdict = self.admit(key);
-        if verdict != before {
-            if let Verdict::Accepted(network) = &before {
-                self.detach(key, network);
-            }
-            let network = if let Verdict::Accepted(network) = &verdict { Some(network) } else { None };
-            let is_primary = network.is_some_and(|network| self.networks.is_primary(network));
-            let primary = self.attachments.judge(key, verdict.clone(), is_primary);
-            if let Some(network) = network {
-                self.networks.attach(network, key);
-                self.adopt_users(key);
-            }
-            self.look_around(key, controller.as_deref(), primary);
-        }
-        let owner = controller.and_then(|uid| self.owners.with_uid(&uid).cloned());
-        self.dirty.owners_in(owner.clone(), &key.namespace);
-        match &verdict {
-            Verdict::Accepted(network) if owner.is_none() => self.number_nad(key, network),
-            Verdict::Refused(trouble) | Verdict::Second(trouble) => self.tell_nad(key, trouble),
-            // It was left behind by a custom resource that is gone, or claims to be rendered from one.
-            Verdict::Stale if owner.is_none() && self.pods.users(key).is_none() => self.remove_nad(key),
-            _ => {}
-        }
-    }
-
-    /// A network that no custom resource has goes with its last attachment.
-    fn detach(&mut self, key: &ObjectKey, network: &NetworkName) {
-        if self.networks.detach(network, key) {
-            self.quarantine(network);
-            self.unregister(network);
-            self.release_numbers(network);
-            self.pods.forget_holds(key);
-            // Whoever was refused because of the network as it was is judged again.
-            self.dirty.nads(self.attachments.naming(network).cloned());
-        }
+    /// The UID of the custom resource of ours that controls an attachment.
+    pub(crate) fn controller(&self, key: &ObjectKey) -> Option<&str> {
+        self.get(key).and_then(controlled_by)
     }
 
     /// Writes the network's numbers on an attachment that is written by hand.
-    fn number_nad(&mut self, key: &ObjectKey, network: &NetworkName) {
-        let (Some(state), Some(nad)) = (self.networks.get(network), self.attachments.get(key)) else {
-            return;
-        };
-        if let Some(body) = annotation_patch(&nad.annotations, &state.annotations()) {
+    pub(crate) fn number(&self, key: &ObjectKey, network: &NetworkState, writes: &mut Writes) {
+        let Some(nad) = self.get(key) else { return };
+        if let Some(body) = annotation_patch(&nad.annotations, &network.annotations()) {
             let action = Action::Merge { subresource: None, body };
-            self.writes.ask(nad_target(key), Part::Annotations, Priority::Network, action);
+            writes.ask(nad_target(key), Part::Annotations, Priority::Network, action);
         }
     }
 
-    pub(super) fn tell_nad(&mut self, key: &ObjectKey, trouble: &Trouble) {
-        if let Some(regarding) = self.attachments.tell(key, trouble) {
+    /// Says what is wrong with an attachment, if that is news.
+    pub(crate) fn warn(&mut self, key: &ObjectKey, trouble: &Trouble, writes: &mut Writes) {
+        if let Some(regarding) = self.tell(key, trouble) {
             let message = format!("Failed to parse network config: {}", trouble.message);
-            self.writes.warn(regarding, INVALID_CONFIG, message);
+            writes.warn(regarding, INVALID_CONFIG, message);
         }
     }
 
     /// Deletes an attachment; its finalizer goes only after the deletion is seen.
-    pub(crate) fn remove_nad(&mut self, key: &ObjectKey) {
-        let Some(nad) = self.attachments.get(key) else { return };
+    pub(crate) fn take_away(&self, key: &ObjectKey, writes: &mut Writes) {
+        let Some(nad) = self.get(key) else { return };
         let ours = |finalizer: &String| finalizer == keys::NETWORK_FINALIZER;
         let (part, action) = if !nad.deleting {
             (Part::Deletion, Action::Delete { uid: nad.uid.clone() })
@@ -440,7 +400,7 @@ impl Manager {
         } else {
             return;
         };
-        self.writes.ask(nad_target(key), part, Priority::Network, action);
+        writes.ask(nad_target(key), part, Priority::Network, action);
     }
 }
 

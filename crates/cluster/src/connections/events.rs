@@ -2,42 +2,44 @@
 
 use std::collections::BTreeSet;
 
-use crate::decision::{Absent, Cluster, Connect, Connections};
+use crate::decision::{Absent, Connect, Connections};
 use causeway_alloc::ConnectRecord;
 use causeway_api::intent;
-use causeway_record::{self as record, Cause, Event};
+use causeway_record as record;
 use causeway_types::ConnectName;
 
-use super::{ConnectState, KIND, connect_target};
-use crate::Manager;
+use super::{ConnectState, Connects, Surroundings, connect_target};
+use crate::desk::Desk;
+use crate::dirty::Dirty;
+use crate::numbers::Numbers;
 use crate::trouble::Trouble;
 
-impl Manager {
-    pub(crate) fn connect_applied(&mut self, object: record::Connect) {
+impl Connects {
+    pub(crate) fn applied(&mut self, object: record::Connect, numbers: &mut Numbers, desk: &mut Desk) {
         let name = object.name.clone();
-        self.writes.seen(&connect_target(&name));
-        if self.connects.all.get(&name).is_some_and(|before| before.object.uid != object.uid) {
-            self.connect_deleted(&name);
+        desk.writes.seen(&connect_target(&name));
+        if self.all.get(&name).is_some_and(|before| before.object.uid != object.uid) {
+            self.deleted(&name, numbers, desk);
         }
-        let before = self.connects.all.remove(&name);
-        let state = self.read_connect(object, before);
+        let before = self.all.remove(&name);
+        let state = self.read(object, before);
         // A spec that cannot be read changes nothing: what was decided last stays.
         let record = state.record.clone().filter(|_| state.unreadable.is_none() || state.object.deleting);
-        self.connects.all.insert(name.clone(), state);
-        self.connects.count(&name);
-        if self.connects.model.is_some() {
+        self.all.insert(name.clone(), state);
+        self.count(&name);
+        if self.model.is_some() {
             if let Some(record) = record {
-                self.feed_connect(&name, record);
+                self.feed(&name, record, numbers, &mut desk.dirty);
             }
-            self.dirty.connects([name]);
+            desk.dirty.connects([name]);
         }
     }
 
     /// What an object says, with what is known of it from before.
-    fn read_connect(&self, object: record::Connect, before: Option<ConnectState>) -> ConnectState {
+    fn read(&self, object: record::Connect, before: Option<ConnectState>) -> ConnectState {
         let known = before.as_ref().and_then(|before| before.record.as_ref());
         let meant = object.meant.as_ref().map_err(|problems| Trouble::from(&problems[..]));
-        let read = meant.and_then(|meant| self.connect_record(&object, meant, known));
+        let read = meant.and_then(|meant| self.record_of(&object, meant, known));
         let mut state = ConnectState::new(object);
         match read {
             Ok(record) => state.record = Some(record),
@@ -66,13 +68,13 @@ impl Manager {
     }
 
     /// Only what an object carries at first sight counts; later its annotations are the manager's own, on their way back.
-    fn connect_record(
+    fn record_of(
         &self,
         object: &record::Connect,
         meant: &intent::Connect,
         known: Option<&Connect>,
     ) -> Result<Connect, Trouble> {
-        let written = Connect::of(object, meant, self.config.connect_topology, ConnectRecord::default());
+        let written = Connect::of(object, meant, self.topology, ConnectRecord::default());
         let Some(known) = known else {
             return written.map_err(|error| {
                 Trouble::new("InvalidAnnotation", format!("{error}; delete the object and create it anew"))
@@ -90,14 +92,20 @@ impl Manager {
         Ok(Connect { selections: meant.selections.clone(), blocks, slots, ..known.clone() })
     }
 
-    pub(super) fn feed_connect(&mut self, name: &ConnectName, mut record: Connect) {
-        let Some(model) = &mut self.connects.model else { return };
-        record.record = self.freed.take_gone(name);
+    pub(super) fn feed(
+        &mut self,
+        name: &ConnectName,
+        mut record: Connect,
+        numbers: &mut Numbers,
+        dirty: &mut Dirty,
+    ) {
+        let Some(model) = self.deciding() else { return };
+        record.record = numbers.take_gone(name);
         match model.apply_connect(record) {
-            Ok(dirty) => self.dirty.connects(dirty),
+            Ok(concerned) => dirty.connects(concerned),
             Err(error) => {
                 let trouble = Trouble::new("InvalidSpec", error.to_string());
-                if let Some(state) = self.connects.all.get_mut(name) {
+                if let Some(state) = self.all.get_mut(name) {
                     state.unreadable = Some(trouble);
                 }
             }
@@ -105,63 +113,45 @@ impl Manager {
     }
 
     /// The object is gone. If somebody has taken the finalizer away by force, its numbers rest all the same.
-    pub(crate) fn connect_deleted(&mut self, name: &ConnectName) {
-        self.writes.seen(&connect_target(name));
-        let Some(state) = self.connects.all.get(name) else { return };
-        let numbered = self.numbers.connect_key(name).is_some();
-        if self.connects.model.is_some() && numbered && !state.is_retired() {
-            self.deselect_all(name);
+    pub(crate) fn deleted(&mut self, name: &ConnectName, numbers: &mut Numbers, desk: &mut Desk) {
+        desk.writes.seen(&connect_target(name));
+        let Some(state) = self.all.get(name) else { return };
+        let numbered = numbers.connect_key(name).is_some();
+        if self.model.is_some() && numbered && !state.is_retired() {
+            self.deselect_all(name, numbers, &mut desk.dirty);
             let only = BTreeSet::from([name.clone()]);
-            self.record_numbers(&only, &only);
+            self.record_numbers(&only, &only, numbers, &mut desk.writes);
         }
-        self.connects.all.remove(name);
-        if let Some(model) = &mut self.connects.model {
-            self.freed.keep_gone(name, model.record(name).unwrap_or_default());
-            self.dirty.connects(model.delete_connect(name));
+        self.all.remove(name);
+        if let Some(model) = self.deciding() {
+            numbers.keep_gone(name, model.record(name).unwrap_or_default());
+            desk.dirty.connects(model.delete_connect(name));
         }
-        self.numbers.release_connect(name);
-        self.connects.late.remove(name);
-        self.connects.tally.forget(name);
-        self.dirty.forget_connect(name);
-        self.dirty.connects(self.connects.without_key());
+        numbers.release_connect(name);
+        self.late.remove(name);
+        self.tally.forget(name);
+        desk.dirty.forget_connect(name);
+        desk.dirty.connects(self.without_key());
     }
 
-    fn deselect_all(&mut self, name: &ConnectName) {
-        let record = self.connects.all.get(name).and_then(|state| state.record.clone());
+    fn deselect_all(&mut self, name: &ConnectName, numbers: &mut Numbers, dirty: &mut Dirty) {
+        let record = self.all.get(name).and_then(|state| state.record.clone());
         if let Some(record) = record {
-            self.feed_connect(name, Connect { selections: Vec::new(), ..record });
-        }
-    }
-
-    /// A kind that is not installed has no objects that hold numbers, so everything else can go on; connections are looked
-    /// at once they have been listed.
-    pub(crate) fn listen_to_connects(&mut self, event: &Event<record::Connect, ConnectName>) {
-        match event {
-            Event::Unsynced(broken) if broken.cause == Cause::NotInstalled => self.gate.listed(KIND),
-            Event::Synced if !self.connects.listed => {
-                self.connects.listed = true;
-                if self.started {
-                    self.start_connects();
-                }
-            }
-            _ => {}
+            self.feed(name, Connect { selections: Vec::new(), ..record }, numbers, dirty);
         }
     }
 
     /// Decides about all connections at once: whoever has a place keeps it, whatever the order of events was.
-    pub(crate) fn start_connects(&mut self) {
-        let freed = &mut self.freed;
+    pub(crate) fn start(&mut self, around: &Surroundings<'_>, numbers: &mut Numbers, desk: &mut Desk) {
         let record = |(name, state): (&ConnectName, &ConnectState)| {
             let record = state.record.clone()?;
-            Some(Connect { record: freed.take_gone(name), ..record })
+            Some(Connect { record: numbers.take_gone(name), ..record })
         };
-        let connects: Vec<Connect> = self.connects.all.iter().filter_map(record).collect();
-        let coming = self.freed.coming();
-        let around = self.surroundings();
+        let connects: Vec<Connect> = self.all.iter().filter_map(record).collect();
         let absent: Vec<Absent> = around.all_absent().collect();
         let started = Connections::start(
-            Cluster { no_overlay: self.config.no_overlay, ..Cluster::from(&self.config.cluster) },
-            coming,
+            around.cluster(),
+            numbers.coming_epoch(),
             around.networks(),
             around.namespaces(),
             around.nodes(),
@@ -170,16 +160,13 @@ impl Manager {
         match started {
             Ok(mut model) => {
                 absent.into_iter().for_each(|absent| drop(model.apply_absent(absent)));
-                self.connects.model = Some(model);
+                self.model = Some(model);
+                self.tally.decided();
             }
             Err(error) => tracing::error!(%error, "connections are not looked at"),
         }
-        drop(self.dirty.take_reach());
-        let all = self.connects.all.iter_mut();
-        all.for_each(|(_, state)| state.hash_since = self.now_ms);
-        self.dirty.connects(self.connects.all.keys().cloned());
-        // What zones have cleared of their blocks.
-        self.freed.look_again();
-        self.expire_numbers();
+        let all = self.all.iter_mut();
+        all.for_each(|(_, state)| state.hash_since = desk.now_ms);
+        desk.dirty.connects(self.all.keys().cloned());
     }
 }

@@ -20,10 +20,12 @@ use causeway_api::annotations::{ConnectBlocks, ConnectRouterKey, keys};
 use causeway_api::conditions::ACCEPTED;
 use causeway_api::crd::{ClusterNetworkConnectStatus, StatusType};
 use causeway_record::{self as record, Kind, Regarding, Target};
-use causeway_types::{Cidr, ConnectName, DatapathKey, NetworkId, NetworkName, NodeName};
+use causeway_types::{Cidr, ConnectName, ConnectTopology, DatapathKey, NetworkId, NetworkName, NodeName};
 
-use crate::networks::router;
+use crate::Config;
+use crate::numbers::router;
 use crate::trouble::Trouble;
+pub(crate) use reach::Surroundings;
 use tally::{Outcome, Tally};
 
 /// What the kind is called.
@@ -34,6 +36,8 @@ pub(crate) const KIND: &str = "clusternetworkconnects";
 pub(crate) struct Connects {
     /// Whether they are switched on. Else nothing new is given and nothing is said; what they have stays theirs.
     on: bool,
+    /// How they are to be laid out; those that are laid out differently move.
+    topology: ConnectTopology,
     all: BTreeMap<ConnectName, ConnectState>,
     /// What decides; nothing before all kinds have been listed.
     model: Option<Connections>,
@@ -45,9 +49,21 @@ pub(crate) struct Connects {
 }
 
 impl Connects {
-    pub(crate) fn new(on: bool) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
+        let (on, topology) = (config.features.network_connect, config.connect_topology);
         let (all, late, tally) = (BTreeMap::new(), BTreeSet::new(), Tally::default());
-        Self { on, all, model: None, listed: false, late, tally }
+        Self { on, topology, all, model: None, listed: false, late, tally }
+    }
+
+    /// What decides, to be changed.
+    fn deciding(&mut self) -> Option<&mut Connections> {
+        self.tally.decided();
+        self.model.as_mut()
+    }
+
+    /// All connections have been listed. The answer is whether that is new.
+    pub(crate) fn listed(&mut self) -> bool {
+        !std::mem::replace(&mut self.listed, true)
     }
 
     /// Whether all connections have been listed.
@@ -98,20 +114,27 @@ impl Connects {
 
     /// What connections let go of from now on is listed under this epoch.
     pub(crate) fn set_epoch(&mut self, epoch: Epoch) {
-        if let Some(model) = &mut self.model {
+        if let Some(model) = self.deciding() {
             model.set_epoch(epoch);
         }
     }
 
     /// All zones have cleared what these epochs list; the answer is who may get a place now.
     pub(crate) fn expire(&mut self, cleared: &Cleared) -> BTreeSet<ConnectName> {
-        self.model.as_mut().map(|model| model.expire(cleared)).unwrap_or_default()
+        self.deciding().map(|model| model.expire(cleared)).unwrap_or_default()
     }
 
-    /// Blocks and slices that connections have let go of.
+    /// Blocks and parcels that connections have let go of.
     pub(crate) fn freed(&self) -> impl Iterator<Item = (ConnectName, ConnectRecord)> {
         let record = |name: &ConnectName| Some((name.clone(), self.model.as_ref()?.record(name)?));
         self.all.keys().filter_map(record).filter(|(_, record)| !record.quarantined.is_empty())
+    }
+
+    /// Whether any of those rests.
+    pub(crate) fn any_rests(&mut self) -> bool {
+        let Self { all, model: Some(model), tally, .. } = self else { return false };
+        let rests = |name| model.record(name).is_some_and(|record| !record.quarantined.is_empty());
+        tally.any_rests(|| all.keys().any(rests))
     }
 
     /// How many there are, by whether they are accepted and by their outcome, as it was said last.

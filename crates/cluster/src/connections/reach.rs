@@ -2,23 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use crate::decision::{Absent, Namespace, Network, NodeRecord};
+use crate::decision::{Absent, Cluster, Namespace, Network, NodeRecord};
 use causeway_types::{ConnectName, ConnectOwner, NamespaceName, NetworkName, NetworkOrigin, NodeName};
 
+use super::Connects;
+use crate::Config;
 use crate::attachments::Attachments;
-use crate::dirty::Reach;
+use crate::dirty::{Dirty, Reach};
 use crate::namespaces::Namespaces;
 use crate::networks::Networks;
 use crate::nodes::Nodes;
 use crate::owners::Owners;
-use crate::{Config, Manager};
 
-impl Manager {
+impl Connects {
     /// Tells connections what has changed around them; only those that it concerns become dirty.
-    pub(crate) fn settle_reach(&mut self) {
-        let Reach { networks, namespaces, nodes } = self.dirty.take_reach();
-        let Some(mut model) = self.connects.model.take() else { return };
-        let around = self.surroundings();
+    pub(crate) fn look_around(&mut self, reach: Reach, around: &Surroundings<'_>, news: &mut Dirty) {
+        let Reach { networks, namespaces, nodes } = reach;
+        let is_told = !(networks.is_empty() && namespaces.is_empty() && nodes.is_empty());
+        let Some(model) = self.model.as_mut().filter(|_| is_told) else { return };
+        self.tally.decided();
         let mut dirty = BTreeSet::new();
         for name in networks {
             dirty.extend(match around.network(&name) {
@@ -42,41 +44,40 @@ impl Manager {
                 None => model.delete_node(&name),
             });
         }
-        self.connects.model = Some(model);
-        self.dirty.connects(dirty);
+        news.connects(dirty);
     }
 
     /// Whether connections have been decided with the network as it is now, and what they have taken from it is off their
     /// objects. Before that its attachments must not say what it has grown to: for a manager that takes over in between, the
     /// network would be one of those who were there first.
-    pub(crate) fn connections_follow(&self, name: &NetworkName) -> bool {
-        let network = self.surroundings().network(name);
-        let Some((model, network)) = self.connects.model.as_ref().zip(network) else { return true };
+    pub(crate) fn follow(&self, name: &NetworkName, around: &Surroundings<'_>) -> bool {
+        let network = around.network(name);
+        let Some((model, network)) = self.model.as_ref().zip(network) else { return true };
         let taken = |connect: &ConnectName, owner: &ConnectOwner| {
             Some(owner.network()) == network.id && model.block(connect, *owner).is_none()
         };
-        let written = self.connects.written_blocks();
+        let written = self.written_blocks();
         let mut owners = written.flat_map(|(connect, blocks)| blocks.0.keys().map(move |one| (connect, one)));
         model.has_decided_with(&network) && !owners.any(|(connect, owner)| taken(connect, owner))
-    }
-
-    pub(super) fn surroundings(&self) -> Surroundings<'_> {
-        let Self { config, networks, owners, namespaces, attachments, nodes, .. } = self;
-        Surroundings { config, networks, owners, namespaces, attachments, nodes }
     }
 }
 
 /// The cluster as connections see it.
-pub(super) struct Surroundings<'a> {
-    config: &'a Config,
-    networks: &'a Networks,
-    owners: &'a Owners,
-    namespaces: &'a Namespaces,
-    attachments: &'a Attachments,
-    nodes: &'a Nodes,
+#[derive(Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) networks: &'a Networks,
+    pub(crate) owners: &'a Owners,
+    pub(crate) namespaces: &'a Namespaces,
+    pub(crate) attachments: &'a Attachments,
+    pub(crate) nodes: &'a Nodes,
 }
 
 impl Surroundings<'_> {
+    pub(super) fn cluster(&self) -> Cluster {
+        Cluster { no_overlay: self.config.no_overlay, ..Cluster::from(&self.config.cluster) }
+    }
+
     /// A network that exists.
     fn network(&self, name: &NetworkName) -> Option<Network> {
         let state = self.networks.get(name)?;

@@ -8,67 +8,73 @@ use causeway_record::{Action, Part, Priority, RenderedHash, Texts};
 use causeway_types::{ConnectName, DatapathKey};
 use serde_json::{Value, json};
 
-use super::{ConnectState, connect_target};
-use crate::Manager;
+use super::{ConnectState, Connects, connect_target};
+use crate::desk::Desk;
+use crate::numbers::Numbers;
 use crate::trouble::Trouble;
+use crate::writes::Writes;
 
-impl Manager {
-    pub(crate) fn settle_connects(&mut self, dirty: BTreeSet<ConnectName>) {
-        self.record_freed(&dirty);
+impl Connects {
+    /// Writes what has been decided about connections, all at once.
+    pub(crate) fn settle(&mut self, dirty: BTreeSet<ConnectName>, numbers: &mut Numbers, desk: &mut Desk) {
+        self.record_freed(&dirty, numbers, &mut desk.writes);
         for name in dirty {
-            self.settle_connect(&name);
-            self.dirty.connect_statuses([name]);
+            self.settle_one(&name, numbers, desk);
+            desk.dirty.connect_statuses([name]);
         }
-        // Who is connected decides which addresses are somebody's.
-        self.dirty.endpoint_slices(self.mirrors.by_address());
     }
 
     /// What these connections have let go of is recorded before their annotations say so: a manager that takes over in
     /// between must not give it to somebody else.
-    fn record_freed(&mut self, dirty: &BTreeSet<ConnectName>) {
-        let Some(model) = &self.connects.model else { return };
-        let listed = self.freed.coming();
+    fn record_freed(&mut self, dirty: &BTreeSet<ConnectName>, numbers: &mut Numbers, writes: &mut Writes) {
+        let Some(model) = &self.model else { return };
+        let listed = numbers.coming_epoch();
         let freed = |name: &&ConnectName| {
             let record = model.record(name).unwrap_or_default();
             record.quarantined.iter().any(|(_, _, epoch)| *epoch == listed)
         };
         let going = |name: &&ConnectName| {
-            self.connects.all.get(*name).is_some_and(|state| state.object.deleting && !state.is_retired())
+            self.all.get(*name).is_some_and(|state| state.object.deleting && !state.is_retired())
         };
         let freed: BTreeSet<ConnectName> = dirty.iter().filter(freed).cloned().collect();
         let going: BTreeSet<ConnectName> = dirty.iter().filter(going).cloned().collect();
         let names = &freed | &going;
         if !names.is_empty() {
-            self.record_numbers(&names, &going);
-        } else if dirty.iter().any(|name| self.freed.lists_more(name, model.record(name).as_ref())) {
+            self.record_numbers(&names, &going, numbers, writes);
+        } else if dirty.iter().any(|name| numbers.lists_more(name, model.record(name).as_ref())) {
             // Somebody has come back to his place: zones must not wait for it to be gone.
-            self.record_freed_numbers();
+            numbers.record(self, writes);
         }
     }
 
     /// Records what connections have let go of, and the keys of those that are going.
-    pub(super) fn record_numbers(&mut self, names: &BTreeSet<ConnectName>, going: &BTreeSet<ConnectName>) {
-        let epoch = self.next_epoch();
+    pub(super) fn record_numbers(
+        &mut self,
+        names: &BTreeSet<ConnectName>,
+        going: &BTreeSet<ConnectName>,
+        numbers: &mut Numbers,
+        writes: &mut Writes,
+    ) {
+        let epoch = numbers.next_epoch(self);
         for name in going {
-            self.numbers.quarantine_connect(name, epoch);
+            numbers.quarantine_connect(name, epoch);
         }
-        let token = self.record_freed_numbers();
+        let token = numbers.record(self, writes);
         for name in names {
-            if let Some(state) = self.connects.all.get_mut(name) {
+            if let Some(state) = self.all.get_mut(name) {
                 state.waits = Some(token);
                 state.retired |= going.contains(name);
             }
         }
     }
 
-    fn settle_connect(&mut self, name: &ConnectName) {
-        let Some(state) = self.connects.all.get(name) else { return };
-        if state.waits.is_some_and(|token| !self.freed.is_written(token)) {
+    fn settle_one(&mut self, name: &ConnectName, numbers: &mut Numbers, desk: &mut Desk) {
+        let Some(state) = self.all.get(name) else { return };
+        if state.waits.is_some_and(|token| !numbers.is_written(token)) {
             return;
         }
-        let wanted = self.connect_annotations(name);
-        let now_ms = self.now_ms;
-        let Some(state) = self.connects.all.get_mut(name) else { return };
+        let wanted = self.annotations(name, numbers);
+        let Some(state) = self.all.get_mut(name) else { return };
         state.waits = None;
         let hash = wanted
             .as_ref()
@@ -76,29 +82,29 @@ impl Manager {
             .map(|(texts, meant)| meant.report_hash(texts));
         let hash = hash.and_then(|hash| RenderedHash::new(&hash));
         if state.hash != hash {
-            (state.hash, state.hash_since) = (hash, now_ms);
+            (state.hash, state.hash_since) = (hash, desk.now_ms);
         }
         match patch(state, &wanted.unwrap_or_default()) {
             Some(body) => {
                 let action = Action::Merge { subresource: None, body };
-                self.writes.ask(connect_target(name), Part::Annotations, Priority::Network, action);
+                desk.writes.ask(connect_target(name), Part::Annotations, Priority::Network, action);
             }
             // What waits would write something that is not meant any more.
-            None => self.writes.withdraw(&connect_target(name), Part::Annotations),
+            None => desk.writes.withdraw(&connect_target(name), Part::Annotations),
         }
     }
 
     /// What the connection is to carry; nothing while that cannot be decided.
-    fn connect_annotations(&mut self, name: &ConnectName) -> Option<Texts> {
-        if !self.connects.on {
-            return self.kept_annotations(name);
+    fn annotations(&mut self, name: &ConnectName, numbers: &mut Numbers) -> Option<Texts> {
+        if !self.on {
+            return self.kept_annotations(name, numbers);
         }
-        let state = self.connects.all.get(name)?;
+        let state = self.all.get(name)?;
         let topology = state.record.as_ref()?.topology;
-        let key = self.connect_key(name);
-        let state = self.connects.all.get_mut(name)?;
+        let key = self.key(name, numbers);
+        let state = self.all.get_mut(name)?;
         state.without_key = key.as_ref().err().cloned();
-        let model = self.connects.model.as_ref()?;
+        let model = self.model.as_ref()?;
         let mut texts = Texts::from([
             (ConnectRouterKey::KEY.to_owned(), ConnectRouterKey(key.ok()?).text()),
             (keys::CONNECT_TOPOLOGY.to_owned(), topology.text()),
@@ -116,11 +122,11 @@ impl Manager {
     }
 
     /// The tunnel key of the connect router. One that is written stays, so it must not be somebody else's.
-    fn connect_key(&mut self, name: &ConnectName) -> Result<DatapathKey, Trouble> {
-        if let Some(key) = self.numbers.connect_key(name) {
+    fn key(&self, name: &ConnectName, numbers: &mut Numbers) -> Result<DatapathKey, Trouble> {
+        if let Some(key) = numbers.connect_key(name) {
             return Ok(key);
         }
-        let state = self.connects.all.get(name);
+        let state = self.all.get(name);
         if let Some(Err(problem)) = state.map(|state| &state.object.router_key) {
             // What is there nobody may change, so a key of ours would be refused for ever.
             let message = format!(
@@ -129,11 +135,11 @@ impl Manager {
             return Err(Trouble::new("InvalidAnnotation", message));
         }
         match state.and_then(ConnectState::key) {
-            Some(key) => self.numbers.keep_connect_key(name, key).map(|()| key).map_err(|error| {
+            Some(key) => numbers.keep_connect_key(name, key).map(|()| key).map_err(|error| {
                 let message = format!("the connect router cannot keep its tunnel key: {error}; delete the object and create it anew");
                 Trouble::new("TunnelKeyConflict", message)
             }),
-            None => self.numbers.give_connect_key(name).map_err(|error| {
+            None => numbers.give_connect_key(name).map_err(|error| {
                 Trouble::new("TunnelKeysExhausted", format!("the connect router gets no tunnel key: {error}"))
             }),
         }

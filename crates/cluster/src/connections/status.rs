@@ -11,12 +11,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
 
 use super::{ConnectState, Connects, connect_target};
-use crate::Manager;
 use crate::decision::Acceptance;
-use crate::nodes::Nodes;
+use crate::desk::Desk;
+use crate::dirty::Dirty;
+use crate::numbers::Numbers;
 use crate::trouble::{finding, listed};
-use crate::writes::FIELD_MANAGER;
-use crate::zone_reports::{FAILED, PENDING, SUCCEEDED, ZoneReports};
+use crate::writes::{FIELD_MANAGER, Writes};
+use crate::zone_reports::{FAILED, PENDING, SUCCEEDED, Zones};
 
 /// Beyond so many zones only failing ones are listed, and no more than these.
 const LISTED_ZONES: usize = 100;
@@ -120,73 +121,83 @@ impl Connects {
     }
 }
 
-impl Manager {
+impl Connects {
     /// Time passes: statuses that had to wait, and zones that have been silent for too long.
-    pub(crate) fn connects_tick(&mut self) {
-        self.dirty.connect_statuses(std::mem::take(&mut self.connects.late));
-        self.dirty.connect_statuses(self.connects.tally.silent(self.now_ms));
+    pub(crate) fn tick(&mut self, desk: &mut Desk) {
+        desk.dirty.connect_statuses(std::mem::take(&mut self.late));
+        desk.dirty.connect_statuses(self.tally.silent(desk.now_ms));
     }
 
     /// All connections hear of a node that comes, goes or falls silent.
-    pub(crate) fn all_connect_statuses(&mut self) {
-        self.dirty.connect_statuses(self.connects.all.keys().cloned());
+    pub(crate) fn all_statuses(&self, dirty: &mut Dirty) {
+        dirty.connect_statuses(self.all.keys().cloned());
     }
 
     /// Writes the status of a connection if it is not what the connection has.
-    pub(crate) fn settle_connect_status(&mut self, name: &ConnectName) {
-        let Some(state) = self.connects.all.get(name).filter(|state| !state.object.deleting) else { return };
-        if !self.connects.on {
-            return self.clear_connect_status(name);
+    pub(crate) fn settle_status(
+        &mut self,
+        name: &ConnectName,
+        zones: Zones<'_>,
+        numbers: &mut Numbers,
+        desk: &mut Desk,
+    ) {
+        let Some(state) = self.all.get(name).filter(|state| !state.object.deleting) else { return };
+        if !self.on {
+            return self.clear_status(name, desk);
         }
-        if self.connects.model.is_none() {
+        if self.model.is_none() {
             return;
         }
-        if state.said_at.is_some_and(|at| self.now_ms < at + PAUSE_MS) {
-            self.connects.late.insert(name.clone());
+        if state.said_at.is_some_and(|at| desk.now_ms < at + PAUSE_MS) {
+            self.late.insert(name.clone());
             return;
         }
-        let Some(verdict) = self.connects.verdict(name, state) else { return };
-        let zones = Zones { now_ms: self.now_ms, nodes: &self.nodes, reports: &self.zone_reports };
-        let progress = zones.progress(name, state, verdict.is_accepted);
+        let Some(verdict) = self.verdict(name, state) else { return };
+        let rendering = Rendering { now_ms: desk.now_ms, zones };
+        let progress = rendering.progress(name, state, verdict.is_accepted);
         let (silent_at, complete) = (progress.silent_at, progress.is_complete());
         let accepted = verdict.accepted.clone();
-        let wanted = zones.status(state, verdict, progress);
+        let wanted = rendering.status(state, verdict, progress);
         let changed = wanted != *state.told();
         if changed {
-            self.tell_acceptance(name, &accepted);
-            self.write_connect_status(name, wanted);
+            self.tell_acceptance(name, &accepted, &mut desk.writes);
+            self.write_status(name, wanted, desk);
         }
-        if let Some(state) = self.connects.all.get_mut(name) {
-            state.lost.retain(|node, _| self.nodes.exists(node));
+        if let Some(state) = self.all.get_mut(name) {
+            state.lost.retain(|node, _| zones.nodes.exists(node));
         }
-        self.connects.tally.turns_silent(name, silent_at);
+        self.tally.turns_silent(name, silent_at);
         if complete {
-            self.move_topology(name);
+            self.move_topology(name, numbers, desk);
         }
     }
 
-    pub(super) fn write_connect_status(&mut self, name: &ConnectName, wanted: ClusterNetworkConnectStatus) {
+    pub(super) fn write_status(
+        &mut self,
+        name: &ConnectName,
+        wanted: ClusterNetworkConnectStatus,
+        desk: &mut Desk,
+    ) {
         let body = status_body(name, &wanted);
         let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
-        self.writes.ask(connect_target(name), Part::Status, Priority::Status, action);
-        let now_ms = self.now_ms;
-        if let Some(state) = self.connects.all.get_mut(name) {
+        desk.writes.ask(connect_target(name), Part::Status, Priority::Status, action);
+        if let Some(state) = self.all.get_mut(name) {
             state.sent = Some((wanted, false));
-            state.said_at = Some(now_ms);
+            state.said_at = Some(desk.now_ms);
         }
-        self.connects.count(name);
+        self.count(name);
     }
 
     /// A new word about a connection is also an event.
-    fn tell_acceptance(&mut self, name: &ConnectName, accepted: &Finding) {
-        let Some(state) = self.connects.all.get(name) else { return };
+    fn tell_acceptance(&self, name: &ConnectName, accepted: &Finding, writes: &mut Writes) {
+        let Some(state) = self.all.get(name) else { return };
         let before = state.told().conditions.iter().find(|condition| condition.type_ == ACCEPTED);
         let holds = accepted.status == Some(true);
         let status = if holds { "True" } else { "False" };
         if before.is_some_and(|before| before.status == status && before.reason == accepted.reason) {
             return;
         }
-        self.writes.say(EventNote {
+        writes.say(EventNote {
             regarding: state.regarding(name),
             warning: !holds,
             reason: accepted.reason.clone(),
@@ -216,21 +227,20 @@ impl Connects {
 }
 
 /// The zones that are to render connections, and what they have said.
-struct Zones<'a> {
+struct Rendering<'a> {
     now_ms: i64,
-    nodes: &'a Nodes,
-    reports: &'a ZoneReports,
+    zones: Zones<'a>,
 }
 
-impl Zones<'_> {
+impl Rendering<'_> {
     fn progress(&self, name: &ConnectName, state: &ConnectState, accepted: bool) -> Progress {
         let mut progress = Progress::default();
-        if !self.reports.are_listed() {
-            let zones = self.nodes.names().map(|node| format!("{READY_IN_ZONE_PREFIX}{node}"));
+        if !self.zones.reports.are_listed() {
+            let zones = self.zones.nodes.names().map(|node| format!("{READY_IN_ZONE_PREFIX}{node}"));
             progress.waiting = zones.collect();
             return progress;
         }
-        for (node, live) in self.nodes.live() {
+        for (node, live) in self.zones.nodes.live() {
             self.look_at_zone(name, state, node, live, &mut progress);
         }
         if !accepted {
@@ -240,7 +250,7 @@ impl Zones<'_> {
                 .filter(|zone| zone.status == Some(true))
                 .for_each(|zone| zone.message = PARTLY.to_owned());
         }
-        if self.nodes.len() > LISTED_ZONES { progress.shortened() } else { progress }
+        if self.zones.nodes.len() > LISTED_ZONES { progress.shortened() } else { progress }
     }
 
     /// A zone that is cut off is not waited for: nobody knows what it has.
@@ -267,16 +277,16 @@ impl Zones<'_> {
             progress.failing.push(node.clone());
             progress.findings.push(finding(&kind, false, FAILED, message.to_owned()));
         };
-        if let Some(failure) = self.reports.failure(name, node) {
+        if let Some(failure) = self.zones.reports.failure(name, node) {
             return fail(failure);
         }
-        if state.hash.is_some() && self.reports.rendered(name, node) == state.hash {
+        if state.hash.is_some() && self.zones.reports.rendered(name, node) == state.hash {
             progress.current += 1;
             progress.findings.push(finding(&kind, true, SUCCEEDED, DONE.to_owned()));
             return;
         }
         let lost = state.lost.get(node).copied().unwrap_or(state.hash_since);
-        let heard = self.reports.heard_since(node);
+        let heard = self.zones.reports.heard_since(node);
         let silent_at = heard.map(|since| since.max(state.hash_since).max(lost) + SILENCE_MS);
         if state.hash.is_some() && silent_at.is_some_and(|at| at <= self.now_ms) {
             let seconds = SILENCE_MS / 1000;
@@ -298,8 +308,8 @@ impl Zones<'_> {
     ) -> ClusterNetworkConnectStatus {
         let now = Time(Timestamp::from_millisecond(self.now_ms / 1000 * 1000).unwrap_or_default());
         let base = state.told();
-        let many = self.nodes.len() > LISTED_ZONES;
-        let unknown = !self.reports.are_listed();
+        let many = self.zones.nodes.len() > LISTED_ZONES;
+        let unknown = !self.zones.reports.are_listed();
         let stays = |condition: &&Condition| {
             let known = progress.findings.iter().any(|finding| finding.kind == condition.type_);
             let listed = !many || condition.status != "True";

@@ -14,6 +14,8 @@ pub(super) struct Tally {
     counts: BTreeMap<Outcome, usize>,
     silent_at: BTreeMap<ConnectName, i64>,
     by_time: BTreeSet<(i64, ConnectName)>,
+    /// Whether any block or parcel rests that somebody has let go of; nothing if that has to be looked up again.
+    rests: Option<bool>,
     /// How many entries have been looked at so far: the work that time and events make.
     looked_at: usize,
 }
@@ -37,6 +39,16 @@ impl Tally {
             self.silent_at.insert(name.clone(), at);
             self.by_time.insert((at, name.clone()));
         }
+    }
+
+    /// Something has been decided, so other blocks and parcels may rest than before.
+    pub(super) fn decided(&mut self) {
+        self.rests = None;
+    }
+
+    /// Whether any block or parcel rests. The clock asks, so it is looked up only after something has been decided.
+    pub(super) fn any_rests(&mut self, look: impl FnOnce() -> bool) -> bool {
+        *self.rests.get_or_insert_with(look)
     }
 
     /// A connection is gone.
@@ -74,6 +86,22 @@ mod tests {
 
     fn name(number: usize) -> ConnectName {
         format!("c{number}").parse().unwrap()
+    }
+
+    /// While nothing is decided, the clock has nobody gone through for what rests.
+    #[test]
+    fn what_rests_is_looked_up_once() {
+        let (mut tally, mut looks) = (Tally::default(), 0);
+        let mut ask = |tally: &mut Tally, found| {
+            tally.any_rests(|| {
+                looks += 1;
+                found
+            })
+        };
+        assert!((0..5).all(|_| ask(&mut tally, true)));
+        tally.decided();
+        assert!((0..5).all(|_| !ask(&mut tally, false)));
+        assert_eq!(looks, 2);
     }
 
     /// Time that passes costs nothing for connections of which there is nothing to say.

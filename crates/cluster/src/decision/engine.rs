@@ -266,7 +266,7 @@ impl Connections {
         self.settle(rest)
     }
 
-    /// Who has which block or slice: what the annotation is to hold.
+    /// Who has which block or parcel: what the annotation is to hold.
     pub fn blocks(&self, name: &ConnectName) -> Option<BTreeMap<ConnectOwner, Vec<Cidr>>> {
         self.entries.get(name).map(|entry| blocks(&entry.pool))
     }
@@ -285,7 +285,7 @@ impl Connections {
         self.networks.get(&network.name).is_none_or(|known| known.subnets == network.subnets)
     }
 
-    /// The block or slice of one network.
+    /// The block or parcel of one network.
     pub fn block(&self, name: &ConnectName, owner: ConnectOwner) -> Option<Vec<Cidr>> {
         self.entries.get(name)?.pool.subnets_of(owner)
     }

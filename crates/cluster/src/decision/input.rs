@@ -76,7 +76,7 @@ impl Network {
         }
     }
 
-    /// Who would have a block or slice for it.
+    /// Who would have a block or parcel for it.
     pub(super) fn owner(&self) -> Option<ConnectOwner> {
         match self.topology {
             Topology::Layer3 => self.id.map(ConnectOwner::Layer3),
@@ -133,8 +133,8 @@ pub struct Connect {
     pub topology: ConnectTopology,
     /// How many links of a block have keys, once that is settled.
     pub slots: Option<u32>,
-    /// Who has which block or slice.
+    /// Who has which block or parcel.
     pub blocks: BTreeMap<ConnectOwner, Vec<Cidr>>,
-    /// Blocks and slices that were freed and may still be somewhere.
+    /// Blocks and parcels that were freed and may still be somewhere.
     pub record: ConnectRecord,
 }

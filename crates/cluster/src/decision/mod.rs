@@ -1,5 +1,5 @@
 //! `ClusterNetworkConnect`, decided: which networks each one selects, which of them can be connected, and
-//! where each has its block or slice.
+//! where each has its block or parcel.
 //!
 //! Networks are taken one after the other: first those that have a place already, then by age of the
 //! connection, then by network id. Each is checked against what was taken before it, so an incumbent

@@ -263,7 +263,7 @@ fn place(entry: &mut Entry, network: &Network) -> Result<(), LeftOut> {
     Ok(())
 }
 
-/// Whether there is a block or slice for the network.
+/// Whether there is a block or parcel for the network.
 fn room(entry: &Entry, network: &Network) -> Result<(), LeftOut> {
     let refusal = network.owner().and_then(|owner| entry.pool.refusal(owner));
     let left_out =

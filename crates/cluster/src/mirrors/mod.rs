@@ -11,13 +11,16 @@ mod settle;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use causeway_record::{EndpointSlice, Event, Kind, ObjectKey, Target};
-use causeway_types::{NamespaceName, NetworkName};
+use causeway_record::{EndpointSlice, Kind, ObjectKey, Target};
+use causeway_types::NamespaceName;
 use sha2::{Digest as _, Sha256};
 
 use kept::{Content, Kept};
+pub(crate) use settle::Around;
 
-use crate::Manager;
+use crate::Config;
+use crate::desk::Desk;
+use crate::dirty::Dirty;
 
 pub(crate) const KIND: &str = "endpointslices";
 /// The longest name that the API server takes.
@@ -26,6 +29,8 @@ const LONGEST_NAME: usize = 253;
 /// All slices.
 #[derive(Debug, Default)]
 pub(crate) struct Mirrors {
+    /// Whether slices are mirrored in this cluster.
+    wanted: bool,
     /// Whether slices have been listed: before that no mirror is written or deleted.
     listed: bool,
     all: BTreeMap<ObjectKey, Kept>,
@@ -120,11 +125,6 @@ fn toggle<At: Clone + Ord>(
 }
 
 impl Mirrors {
-    /// Whether EndpointSlices have been listed.
-    pub(crate) fn are_listed(&self) -> bool {
-        self.listed
-    }
-
     /// All EndpointSlices, and those that they may be mirrors of.
     pub(crate) fn all(&self) -> impl Iterator<Item = ObjectKey> {
         self.all.keys().flat_map(|key| self.around(key))
@@ -171,44 +171,40 @@ impl Mirrors {
     }
 }
 
-impl Manager {
+impl Mirrors {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self { wanted: config.features.without_networks().is_none(), ..Self::default() }
+    }
+
     /// EndpointSlices are needed for mirrors alone: pods get their addresses also while they cannot be listed.
-    pub(crate) fn listen_to_endpoint_slices(&mut self, event: &Event<EndpointSlice, ObjectKey>) {
-        if matches!(event, Event::Synced) && !self.mirrors.listed && self.mirrors_wanted() {
-            self.mirrors.listed = true;
-            self.dirty.endpoint_slices(self.mirrors.all());
+    pub(crate) fn listed(&mut self, dirty: &mut Dirty) {
+        if self.wanted && !self.listed {
+            self.listed = true;
+            dirty.endpoint_slices(self.all());
         }
     }
 
-    /// Mirrors in the namespaces of a network that goes name one that stays.
-    pub(crate) fn name_another_in_mirrors(&mut self, network: &NetworkName) {
-        let nads = self.networks.get(network).map(|state| state.nads().clone()).unwrap_or_default();
-        for nad in nads {
-            self.dirty.endpoint_slices(self.mirrors.in_namespace(&nad.namespace));
-        }
+    /// Whether slices are still waited for.
+    pub(crate) fn are_late(&self) -> bool {
+        self.wanted && !self.listed
     }
 
-    /// Whether EndpointSlices are mirrored in this cluster.
-    pub(crate) fn mirrors_wanted(&self) -> bool {
-        self.config.features.without_networks().is_none()
-    }
-
-    pub(crate) fn endpoint_slice_applied(&mut self, slice: EndpointSlice) {
+    pub(crate) fn applied(&mut self, slice: EndpointSlice, desk: &mut Desk) {
         let slice = Kept::from(slice);
         let key = slice.key.clone();
-        let said = self.mirrors.skipped.remove(&key);
-        self.endpoint_slice_deleted(&key);
-        self.mirrors.skipped.extend(said.map(|said| (key.clone(), said)));
-        self.mirrors.insert(slice);
-        self.dirty.endpoint_slices(self.mirrors.around(&key));
+        let said = self.skipped.remove(&key);
+        self.deleted(&key, desk);
+        self.skipped.extend(said.map(|said| (key.clone(), said)));
+        self.insert(slice);
+        desk.dirty.endpoint_slices(self.around(&key));
     }
 
-    pub(crate) fn endpoint_slice_deleted(&mut self, key: &ObjectKey) {
-        self.writes.seen(&slice_target(key));
-        self.dirty.endpoint_slices(self.mirrors.around(key));
-        self.mirrors.remove(key);
-        self.mirrors.by_address.remove(key);
-        self.mirrors.skipped.remove(key);
+    pub(crate) fn deleted(&mut self, key: &ObjectKey, desk: &mut Desk) {
+        desk.writes.seen(&slice_target(key));
+        desk.dirty.endpoint_slices(self.around(key));
+        self.remove(key);
+        self.by_address.remove(key);
+        self.skipped.remove(key);
     }
 }
 

@@ -9,12 +9,12 @@ use causeway_record::{Action, ObjectKey, Part, Priority, Regarding};
 use causeway_types::NetworkName;
 use serde_json::{Value, json};
 
-use super::endpoints::Judged;
+use super::endpoints::Serving;
 use super::kept::{Content, Kept, LABELS, Shape, Source};
 use super::{Mirrors, mirror_key, slice_target};
-use crate::Manager;
 use crate::attachments::Attachments;
 use crate::connections::Connects;
+use crate::dirty::Dirty;
 use crate::namespaces::Namespaces;
 use crate::networks::Networks;
 use crate::nodes::Nodes;
@@ -36,78 +36,69 @@ enum Wanted<'a> {
     Mirror(Shape<'a>),
 }
 
-impl Manager {
+impl Mirrors {
     /// The next EndpointSlice to look at, once all have been listed.
-    pub(crate) fn next_endpoint_slice(&mut self) -> Option<ObjectKey> {
-        if self.mirrors.listed { self.dirty.next_endpoint_slice() } else { None }
+    pub(crate) fn next(&self, dirty: &mut Dirty) -> Option<ObjectKey> {
+        if self.listed { dirty.next_endpoint_slice() } else { None }
     }
 
     /// Makes the mirror of a slice what it should be. The slice itself may be gone.
-    pub(crate) fn settle_mirror(&mut self, source: &ObjectKey) {
-        self.tell_taken(source);
-        self.note_by_address(source);
-        self.tell_skipped(source);
-        for (mirror, action) in self.around_mirrors().writes(source) {
+    pub(crate) fn settle(&mut self, source: &ObjectKey, around: Around<'_>, writes: &mut Writes) {
+        self.tell_taken(source, around, writes);
+        self.note_by_address(source, around.pods);
+        self.tell_skipped(source, around, writes);
+        for (mirror, action) in self.seen_in(around).writes(source, writes) {
             let target = slice_target(&mirror);
             match action {
-                Some(action) => drop(self.writes.ask(target, PART, Priority::Network, action)),
-                None => self.writes.withdraw(&target, PART),
+                Some(action) => drop(writes.ask(target, PART, Priority::Network, action)),
+                None => writes.withdraw(&target, PART),
             }
         }
     }
 
-    pub(super) fn around_mirrors(&self) -> Around<'_> {
-        let Self {
-            config,
-            mirrors,
-            namespaces,
-            owners,
-            attachments,
-            networks,
-            pods,
-            writes,
-            nodes,
-            connects,
-            ..
-        } = self;
-        let cluster = &config.cluster;
-        Around { cluster, mirrors, namespaces, owners, attachments, networks, pods, writes, nodes, connects }
+    pub(super) fn seen_in<'a>(&'a self, around: Around<'a>) -> Scene<'a> {
+        Scene { mirrors: self, around }
     }
 
     /// Says once that a slice has no mirror because another slice has its name.
-    fn tell_taken(&mut self, key: &ObjectKey) {
-        let taken = self.around_mirrors().taken(key);
+    fn tell_taken(&mut self, key: &ObjectKey, around: Around<'_>, writes: &mut Writes) {
+        let taken = self.seen_in(around).taken(key);
         if taken.is_none() {
-            self.mirrors.told.remove(key);
+            self.told.remove(key);
         }
-        let Some((regarding, message)) = taken.filter(|_| self.mirrors.told.insert(key.clone())) else {
+        let Some((regarding, message)) = taken.filter(|_| self.told.insert(key.clone())) else {
             return;
         };
-        self.writes.warn(regarding, MIRROR_NAME_TAKEN, message);
+        writes.warn(regarding, MIRROR_NAME_TAKEN, message);
     }
 }
 
 /// A network that services of a namespace are on, by its attachment there.
 pub(super) type Served<'a> = (&'a ObjectKey, &'a NetworkName);
 
-/// What mirrors are made of.
-pub(super) struct Around<'a> {
-    pub(super) cluster: &'a ClusterConfig,
-    pub(super) mirrors: &'a Mirrors,
-    pub(super) namespaces: &'a Namespaces,
-    owners: &'a Owners,
-    pub(super) attachments: &'a Attachments,
-    pub(super) networks: &'a Networks,
-    pub(super) pods: &'a Pods,
-    writes: &'a Writes,
-    pub(super) nodes: &'a Nodes,
-    pub(super) connects: &'a Connects,
+/// What mirrors are made of besides slices.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    pub(crate) cluster: &'a ClusterConfig,
+    pub(crate) namespaces: &'a Namespaces,
+    pub(crate) owners: &'a Owners,
+    pub(crate) attachments: &'a Attachments,
+    pub(crate) networks: &'a Networks,
+    pub(crate) pods: &'a Pods,
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) connects: &'a Connects,
 }
 
-impl Around<'_> {
+/// Slices, and what is around them.
+pub(super) struct Scene<'a> {
+    pub(super) mirrors: &'a Mirrors,
+    pub(super) around: Around<'a>,
+}
+
+impl Scene<'_> {
     /// What must be written for a slice; nothing is a creation that must not happen any more. Further mirrors of the slice go
     /// once the right one is there, so that there is always one.
-    fn writes(&self, source: &ObjectKey) -> Vec<(ObjectKey, Option<Action>)> {
+    fn writes(&self, source: &ObjectKey, writes: &Writes) -> Vec<(ObjectKey, Option<Action>)> {
         let mirror = mirror_key(source);
         let there = self.mirrors.all.get(&mirror);
         let shape = match self.wanted_mirror(source) {
@@ -117,11 +108,11 @@ impl Around<'_> {
         };
         let first = match (shape, there.map(|slice| (slice, &slice.content))) {
             (Some(shape), None)
-                if !shape.endpoints.is_empty() && !self.namespaces.is_going(&source.namespace) =>
+                if !shape.endpoints.is_empty() && !self.around.namespaces.is_going(&source.namespace) =>
             {
                 return vec![(mirror.clone(), Some(Action::Create(body(&mirror, &shape))))];
             }
-            (_, None) => Some(None).filter(|_| self.writes.is_creating(&slice_target(&mirror), PART)),
+            (_, None) => Some(None).filter(|_| writes.is_creating(&slice_target(&mirror), PART)),
             (_, Some((slice, _))) if slice.deleting => None,
             (Some(shape), Some((slice, Content::Mirror(current)))) => {
                 if current.address_type != shape.address_type {
@@ -149,7 +140,7 @@ impl Around<'_> {
     }
 
     fn wanted_mirror(&self, key: &ObjectKey) -> Wanted<'_> {
-        if !self.namespaces.contains(&key.namespace) {
+        if !self.around.namespaces.contains(&key.namespace) {
             return Wanted::Hold;
         }
         let networks = self.served_networks(key);
@@ -165,23 +156,23 @@ impl Around<'_> {
 
     /// The networks that services of a slice's namespace are on, if these are not the default one; the oldest first.
     pub(super) fn served_networks(&self, key: &ObjectKey) -> Vec<Served<'_>> {
-        if !self.namespaces.is_labelled(&key.namespace) {
+        if !self.around.namespaces.is_labelled(&key.namespace) {
             return Vec::new();
         }
-        self.attachments.primaries_of(&key.namespace, self.networks, self.owners)
+        self.around.attachments.primaries_of(&key.namespace, self.around.networks, self.around.owners)
     }
 
     /// One mirror for all of them: each endpoint has its address on the pod's own network, which all of them reach.
     fn shape<'a>(&self, key: &'a ObjectKey, source: &'a Source, networks: &[Served<'a>]) -> Shape<'a> {
         let reached = self.reached(networks);
-        let address = |endpoint| match self.judge(&key.namespace, networks, source.family, endpoint, &reached)
-        {
-            Judged::Served(endpoint) => Some(endpoint),
-            Judged::Absent | Judged::Skipped(_) => None,
-        };
+        let address =
+            |endpoint| match self.serving_of(&key.namespace, networks, source.family, endpoint, &reached) {
+                Serving::Served(endpoint) => Some(endpoint),
+                Serving::Absent | Serving::Skipped(_) => None,
+            };
         // A network that goes is not named any more before it is gone: zones know nothing of a mirror of it then.
         let stays =
-            |(_, network): &&Served<'_>| self.networks.get(network).is_some_and(|one| !one.is_going());
+            |(_, network): &&Served<'_>| self.around.networks.get(network).is_some_and(|one| !one.is_going());
         let first = networks.iter().find(stays).or(networks.first()).map(|(_, network)| network.as_str());
         let labels = [Some(keys::SLICE_MIRRORS), Some(source.service.as_str()), None];
         let annotations = [Some(key.name.as_str()), Some(source.version.as_str()), first];

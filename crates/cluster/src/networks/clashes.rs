@@ -12,7 +12,7 @@ use causeway_types::{NetworkId, NetworkName, NodeName, OvnPrefix, VrfName};
 
 /// The names that networks claim, and which networks are refused because of others.
 #[derive(Debug, Default)]
-pub(crate) struct Clashes {
+pub(super) struct Clashes {
     claims: BTreeMap<NetworkName, Claim>,
     prefixes: BTreeMap<String, usize>,
     vrfs: BTreeMap<VrfName, usize>,
@@ -58,12 +58,12 @@ impl Claim {
 
 impl Clashes {
     /// What is in the network's way.
-    pub(crate) fn of(&self, network: &NetworkName) -> Option<&Problem> {
+    pub(super) fn of(&self, network: &NetworkName) -> Option<&Problem> {
         self.refused.get(network)
     }
 
     /// A network is wanted, with the age of its object, or is not wanted any more.
-    pub(crate) fn set(&mut self, name: &NetworkName, wanted: Option<(i64, &Network)>) {
+    pub(super) fn set(&mut self, name: &NetworkName, wanted: Option<(i64, &Network)>) {
         self.compared += 1;
         let claim = wanted.map(|(created, network)| Claim::of(created, network));
         if self.claims.get(name) == claim.as_ref() {
@@ -81,7 +81,7 @@ impl Clashes {
     }
 
     /// Nodes have come or gone.
-    pub(crate) fn nodes_changed(&mut self) {
+    pub(super) fn nodes_changed(&mut self) {
         self.doubtful = true;
     }
 
@@ -115,7 +115,7 @@ impl Clashes {
     }
 
     /// Compares everybody with everybody, if that may find something; the answer is for whom something changed.
-    pub(crate) fn settle<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeName>) -> BTreeSet<NetworkName> {
+    pub(super) fn settle<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeName>) -> BTreeSet<NetworkName> {
         if !std::mem::take(&mut self.doubtful) {
             return BTreeSet::new();
         }

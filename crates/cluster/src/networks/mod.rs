@@ -1,29 +1,23 @@
-//! Networks that exist: what they are, their numbers, and which of them cannot live side by side.
+//! Networks that exist: what they are, and which of them cannot live side by side.
 
-mod budget;
 mod clashes;
-mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_alloc::HostSubnets;
 use causeway_api::annotations::{Annotation, TunnelKeys, keys};
 use causeway_api::crd::Topology;
-use causeway_api::intent::{ClusterConfig, Network};
+use causeway_api::intent::{ClusterConfig, Network, PodSubnet, Problem};
 use causeway_api::nad::{Attachment, CniConfig, read};
 use causeway_record::{Nad, ObjectKey, Texts};
-use causeway_types::{DatapathKey, NetworkId, NetworkName};
+use causeway_types::{NetworkId, NetworkName, NodeName};
 
-pub(crate) use budget::{Budgets, Source};
-pub(crate) use clashes::Clashes;
-pub(crate) use numbers::{IdClaims, KeyClaims, Numbers, router, transit};
-
-use crate::nodes::host_ranges;
+use crate::OwnerKey;
+use crate::desk::Desk;
+use crate::nodes::{Nodes, host_ranges};
+use crate::numbers::{Numbers, Source};
 use crate::trouble::Trouble;
-use crate::{Manager, OwnerKey};
-
-/// There is no number left for anybody.
-pub(crate) const NUMBERS_EXHAUSTED: &str = "NetworkNumbersExhausted";
+use clashes::Clashes;
 
 /// All networks but the default one.
 #[derive(Debug, Default)]
@@ -32,6 +26,7 @@ pub(crate) struct Networks {
     by_id: BTreeMap<NetworkId, NetworkName>,
     /// Who waits for a number.
     starved: BTreeSet<OwnerKey>,
+    clashes: Clashes,
 }
 
 /// A network that exists.
@@ -169,6 +164,63 @@ impl Networks {
         std::mem::take(&mut self.starved)
     }
 
+    /// Makes a network exist, or grow. It gets its numbers when it is new. The answer is its number, if it was there and is another
+    /// one now.
+    pub(crate) fn register(
+        &mut self,
+        intent: Network,
+        source: &Source,
+        numbers: &mut Numbers,
+        desk: &mut Desk,
+    ) -> Result<Option<NetworkId>, Trouble> {
+        let parts = parts(&intent)?;
+        desk.dirty.reach_network(&intent.name);
+        if self.all.contains_key(&intent.name) {
+            return Ok(self.change(intent, parts));
+        }
+        let (id, keys) = numbers.give(&intent, source, desk.now_ms)?;
+        let (owner, nads) = (source.owner().cloned(), BTreeSet::new());
+        self.insert(NetworkState { intent, id, keys, parts, owner, nads, going: false });
+        Ok(None)
+    }
+
+    /// Forgets a network that is gone; the answer is its number and its attachments. Its numbers are released or quarantined
+    /// by whoever calls.
+    pub(crate) fn unregister(&mut self, name: &NetworkName) -> Option<(NetworkId, BTreeSet<ObjectKey>)> {
+        self.remove(name).map(|state| (state.id, state.nads))
+    }
+
+    /// Subnets that are new must not have addresses of nodes; what runs goes on running.
+    pub(crate) fn check_underlay(&self, wanted: &Network, nodes: &Nodes) -> Result<(), Trouble> {
+        let known = self.get(&wanted.name).map(|state| &state.intent.subnets);
+        let is_new = |subnet: &&PodSubnet| known.is_none_or(|known| !known.contains(subnet));
+        let fresh =
+            Network { subnets: wanted.subnets.iter().filter(is_new).copied().collect(), ..wanted.clone() };
+        fresh.underlay_overlap(nodes.own_addresses()).map_or(Ok(()), |problem| Err(problem.into()))
+    }
+
+    /// Why a network cannot live beside another one that is older.
+    pub(crate) fn clash_of(&self, name: &NetworkName) -> Option<&Problem> {
+        self.clashes.of(name)
+    }
+
+    /// What a network is meant to be, for whoever may clash with it.
+    pub(crate) fn claim(&mut self, name: &NetworkName, wanted: Option<(i64, &Network)>) {
+        self.clashes.set(name, wanted);
+    }
+
+    /// Finds out which networks cannot live side by side; the answer is for which that changed.
+    pub(crate) fn find_clashes<'a>(
+        &mut self,
+        nodes: impl Iterator<Item = &'a NodeName>,
+        nodes_changed: bool,
+    ) -> BTreeSet<NetworkName> {
+        if nodes_changed {
+            self.clashes.nodes_changed();
+        }
+        self.clashes.settle(nodes)
+    }
+
     /// The network is another one than before, with the same numbers. The answer is its number, if something is new.
     fn change(&mut self, intent: Network, parts: Option<HostSubnets>) -> Option<NetworkId> {
         let state = self.all.get_mut(&intent.name).filter(|state| state.intent != intent)?;
@@ -199,78 +251,6 @@ pub(crate) fn canonical(network: &Network, cluster: &ClusterConfig) -> Result<Ne
             Err(Trouble::new("InvalidSpec", format!("network {} cannot be rendered", network.name)))
         }
     }
-}
-
-impl Manager {
-    /// Makes a network exist, or grow. It gets its numbers when it is new.
-    pub(crate) fn register(&mut self, intent: Network, source: &Source) -> Result<(), Trouble> {
-        let name = intent.name.clone();
-        let parts = parts(&intent)?;
-        self.dirty.reach_network(&name);
-        if self.networks.get(&name).is_some() {
-            if let Some(id) = self.networks.change(intent, parts) {
-                self.dirty.pods(self.pods.waiting_for_network(id));
-                self.dirty.endpoint_slices(self.mirrors.by_address());
-            }
-            return Ok(());
-        }
-        let starve = |error: causeway_alloc::Error| {
-            Trouble::new(NUMBERS_EXHAUSTED, format!("network {name} gets no number: {error}"))
-        };
-        self.ask_budget(source, &name)?;
-        let id = self.numbers.give_id(&name).map_err(starve)?;
-        self.budgets.hold(source, &name);
-        let keys = tunnel_keys(&mut self.numbers, &intent, id).map_err(starve)?;
-        self.networks.insert(NetworkState {
-            intent,
-            id,
-            keys,
-            parts,
-            owner: source.owner().cloned(),
-            nads: BTreeSet::new(),
-            going: false,
-        });
-        Ok(())
-    }
-
-    /// Forgets a network that is gone. Its numbers are released or quarantined by whoever calls.
-    pub(crate) fn unregister(&mut self, name: &NetworkName) {
-        self.dirty.reach_network(name);
-        if let Some(state) = self.networks.remove(name) {
-            self.pods.forget_network(state.id, &state.nads);
-            self.dirty.pods(self.pods.waiting_for_network(state.id));
-            self.dirty.nads(state.nads);
-        }
-    }
-
-    /// Finds out which networks cannot live side by side, and has those looked at for which that changed.
-    pub(crate) fn find_clashes(&mut self, networks: &BTreeSet<NetworkName>, nodes: bool) {
-        if nodes {
-            self.clashes.nodes_changed();
-        }
-        for name in networks {
-            let owned = self.owners.meant(name);
-            let wanted = owned.or_else(|| self.attachments.written_by_hand(name, &self.namespaces));
-            self.clashes.set(name, wanted);
-        }
-        for name in self.clashes.settle(self.nodes.names()) {
-            self.dirty.owners(self.owners.of_network(&name).cloned());
-            self.dirty.nads(self.attachments.naming(&name).cloned());
-        }
-    }
-}
-
-/// Only a primary layer2 network has a router of its own that needs a key.
-fn tunnel_keys(
-    numbers: &mut Numbers,
-    intent: &Network,
-    id: NetworkId,
-) -> Result<TunnelKeys, causeway_alloc::Error> {
-    if intent.topology != Topology::Layer2 || !intent.is_primary() {
-        return Ok(TunnelKeys(None));
-    }
-    let router = numbers.give_router_key(&intent.name)?;
-    Ok(TunnelKeys(Some([DatapathKey::of_network(id), router])))
 }
 
 fn parts(intent: &Network) -> Result<Option<HostSubnets>, Trouble> {

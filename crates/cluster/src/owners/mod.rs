@@ -10,17 +10,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_alloc::{Claim, Seniority};
 use causeway_api::crd::NetworkStatus;
-use causeway_api::intent::{Network, Problem};
+use causeway_api::intent::{ClusterConfig, Network, Problem};
 use causeway_record::{Cudn, Defined, Namespace, ObjectKey, Regarding, Texts, Udn};
 use causeway_types::{NamespaceName, NetworkId, NetworkName, ObjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube_core::{Selector, SelectorExt};
 
+use crate::OwnerKey;
 use crate::decision::Absent;
-use crate::dirty::Scope;
+use crate::desk::Desk;
+use crate::dirty::{Dirty, Scope};
 use crate::namespaces::Namespaces;
 use crate::trouble::{Trouble, no_namespace};
-use crate::{Manager, OwnerKey};
+use crate::writes::Writes;
+
+pub(crate) use rendering::Ground;
+pub(crate) use siblings::Standing;
+pub(crate) use status::Observed;
 
 /// All objects that have networks.
 #[derive(Debug, Default)]
@@ -33,8 +39,6 @@ pub(crate) struct Owners {
     siblings: siblings::Siblings,
     /// Who is going.
     going: BTreeSet<OwnerKey>,
-    /// Those whose status waits for its second to pass.
-    late: BTreeSet<OwnerKey>,
     /// Who has grown, and whose attachments do not say so before connections have followed.
     growing: BTreeSet<OwnerKey>,
 }
@@ -88,7 +92,7 @@ impl Selects {
 
 /// What was found when an owner was looked at.
 #[derive(Debug, Default)]
-struct Report {
+pub(crate) struct Report {
     /// Nothing is to be said yet: the finalizer must be seen first.
     early: bool,
     /// What is wrong with the network as a whole.
@@ -116,6 +120,21 @@ impl Report {
     fn again(mut self, scope: &Scope) -> Self {
         self.forget(scope);
         Self { early: false, network: None, ..self }
+    }
+
+    /// Nothing is to be said of the object yet, so what was found before stays.
+    pub(crate) fn unchanged(self) -> Self {
+        Self { early: true, ..self }
+    }
+
+    /// An attachment goes as soon as no pod uses it.
+    fn let_go(&mut self, nad: &ObjectKey, ground: Ground<'_>, writes: &mut Writes) {
+        match ground.pods.users(nad) {
+            Some(users) => {
+                self.users.insert(nad.clone(), users.clone());
+            }
+            None => ground.attachments.take_away(nad, writes),
+        }
     }
 
     /// What is being created is seen in a moment; that it is missing until then is no news.
@@ -161,6 +180,19 @@ impl Owners {
         self.by_namespace.get(namespace).into_iter().flatten()
     }
 
+    /// Those who may see an attachment differently: who controls it, and who wants its namespace, if that sees another primary network or
+    /// the attachment is called like theirs.
+    pub(crate) fn concerned_by(
+        &self,
+        nad: &ObjectKey,
+        controller: Option<&str>,
+        primary: bool,
+    ) -> impl Iterator<Item = OwnerKey> {
+        let owner = controller.and_then(|uid| self.with_uid(uid));
+        let called_alike = move |other: &&OwnerKey| primary || other.name().as_str() == nad.name;
+        owner.into_iter().chain(self.wanting(&nad.namespace).filter(called_alike)).cloned()
+    }
+
     /// The objects whose network is not to be had.
     pub(crate) fn refused(&self) -> impl Iterator<Item = OwnerKey> {
         self.all.iter().filter(|(_, owner)| owner.report.network.is_some()).map(|(key, _)| key.clone())
@@ -186,6 +218,16 @@ impl Owners {
     /// Whether the object's selector cannot be read: what it has stays, whichever namespace it is in.
     pub(crate) fn is_held(&self, key: &OwnerKey) -> bool {
         self.all.get(key).is_some_and(|owner| matches!(owner.selects, Selects::Labels(_, None)))
+    }
+
+    /// Whether the object is to go.
+    pub(crate) fn is_going(&self, key: &OwnerKey) -> bool {
+        self.all.get(key).is_some_and(|owner| owner.object.deleting)
+    }
+
+    /// What the object means, checked against the cluster, and whether a namespace wants it.
+    pub(crate) fn intent(&self, key: &OwnerKey) -> Option<(Result<&Network, &Trouble>, bool)> {
+        self.all.get(key).map(|owner| (owner.intent.as_ref(), !owner.wanted.is_empty()))
     }
 
     /// Whether a namespace's pods may use the object's network from now on.
@@ -268,15 +310,21 @@ impl Owners {
         })
     }
 
-    /// A namespace came, changed or went. The answer is whether the owner wants it now and did not, or the other way round.
-    pub(crate) fn reselect(&mut self, key: &OwnerKey, name: &NamespaceName, now: Option<&Namespace>) -> bool {
-        let Some(owner) = self.all.get_mut(key) else { return false };
+    /// A namespace came, changed or went: the owner may want it now and did not, or the other way round.
+    pub(crate) fn reselect(
+        &mut self,
+        key: &OwnerKey,
+        name: &NamespaceName,
+        now: Option<&Namespace>,
+        dirty: &mut Dirty,
+    ) {
+        let Some(owner) = self.all.get_mut(key) else { return };
         let wanted = now.is_some_and(|namespace| owner.selects.matches(namespace));
         let news = if wanted { owner.wanted.insert(name.clone()) } else { owner.wanted.remove(name) };
         if news {
             self.note_wish(key, name, wanted);
+            dirty.owners_in([key.clone()], name);
         }
-        news
     }
 
     /// Which namespaces a ClusterUserDefinedNetwork wants. All are compared only with a selector that is new.
@@ -351,90 +399,88 @@ impl Owners {
     }
 }
 
-impl Manager {
-    pub(crate) fn udn_applied(&mut self, udn: Udn) {
-        let ObjectKey { namespace, name } = udn.key;
-        let Ok(name) = ObjectName::new(name) else { return };
-        self.forget_predecessor(&OwnerKey::Udn(namespace.clone(), name.clone()), &udn.defined.uid);
-        let intent = self.checked(&udn.defined.intent);
+/// What an object means, checked against the cluster.
+fn checked(intent: &Result<Network, Vec<Problem>>, cluster: &ClusterConfig) -> Result<Network, Trouble> {
+    let network = intent.as_ref().map_err(|problems| Trouble::from(&problems[..]))?;
+    let problems = network.problems(cluster);
+    if problems.is_empty() { Ok(network.clone()) } else { Err(Trouble::from(&problems[..])) }
+}
+
+/// An object that is gone, and what others must know of it.
+#[derive(Debug)]
+pub(crate) struct Gone {
+    /// Whether the record lists its numbers as freed, or is about to.
+    pub(crate) retired: bool,
+    /// Others that want one of its namespaces.
+    pub(crate) others: Vec<OwnerKey>,
+}
+
+impl Owners {
+    pub(crate) fn udn_applied(&mut self, key: OwnerKey, udn: Udn, cluster: &ClusterConfig, desk: &mut Desk) {
+        let (intent, namespace) = (checked(&udn.defined.intent, cluster), udn.key.namespace);
         let mut owner = Owner::new(udn.defined, intent, Selects::Own(namespace.clone()));
-        owner.wanted = BTreeSet::from([namespace.clone()]);
-        self.owner_applied(OwnerKey::Udn(namespace, name), owner);
+        owner.wanted = BTreeSet::from([namespace]);
+        self.applied(key, owner, desk);
     }
 
-    pub(crate) fn udn_deleted(&mut self, key: &ObjectKey) {
-        if let Ok(name) = ObjectName::new(key.name.clone()) {
-            self.owner_deleted(&OwnerKey::Udn(key.namespace.clone(), name));
-        }
-    }
-
-    pub(crate) fn cudn_applied(&mut self, cudn: Cudn) {
-        self.forget_predecessor(&OwnerKey::Cudn(cudn.name.clone()), &cudn.defined.uid);
-        let intent = self.checked(&cudn.defined.intent);
+    pub(crate) fn cudn_applied(
+        &mut self,
+        cudn: Cudn,
+        cluster: &ClusterConfig,
+        namespaces: &mut Namespaces,
+        desk: &mut Desk,
+    ) {
+        let intent = checked(&cudn.defined.intent, cluster);
         // One that cannot be read selects nothing new and lets nothing go, and the intent says why.
         let selector = Selector::try_from(cudn.selector.clone()).ok();
         let selects = Selects::Labels(Box::new(cudn.selector), selector);
         let mut owner = Owner::new(cudn.defined, intent, selects);
-        self.owners.select(&cudn.name, &mut owner, &mut self.namespaces);
-        self.owner_applied(OwnerKey::Cudn(cudn.name), owner);
+        self.select(&cudn.name, &mut owner, namespaces);
+        self.applied(OwnerKey::Cudn(cudn.name), owner, desk);
     }
 
-    pub(crate) fn cudn_deleted(&mut self, name: &ObjectName) {
-        let key = OwnerKey::Cudn(name.clone());
-        let labels = self.owners.all.get(&key).and_then(|owner| owner.selects.labels());
-        self.namespaces.select(name, labels, None);
-        self.owner_deleted(&key);
-    }
-
-    /// An object that was deleted and created anew while nobody watched is another one.
-    fn forget_predecessor(&mut self, key: &OwnerKey, uid: &str) {
-        if self.owners.uid(key).is_none_or(|before| before == uid) {
-            return;
-        }
-        match key {
-            OwnerKey::Cudn(name) => self.cudn_deleted(name),
-            OwnerKey::Udn(..) => self.owner_deleted(key),
-        }
-    }
-
-    /// What the spec means, checked against the cluster.
-    fn checked(&self, intent: &Result<Network, Vec<Problem>>) -> Result<Network, Trouble> {
-        let network = intent.as_ref().map_err(|problems| Trouble::from(&problems[..]))?;
-        let problems = network.problems(&self.config.cluster);
-        if problems.is_empty() { Ok(network.clone()) } else { Err(Trouble::from(&problems[..])) }
-    }
-
-    fn owner_applied(&mut self, key: OwnerKey, owner: Owner) {
-        self.writes.seen(&key.target());
-        let selects = |owners: &Owners| owners.all.get(&key).map(|owner| owner.selects.labels().cloned());
-        let before = (selects(&self.owners), self.owners.beside(&key));
-        let news = self.owners.insert(&key, owner);
+    fn applied(&mut self, key: OwnerKey, owner: Owner, desk: &mut Desk) {
+        desk.writes.seen(&key.target());
+        let selects = |owners: &Self| owners.all.get(&key).map(|owner| owner.selects.labels().cloned());
+        let before = (selects(self), self.beside(&key));
+        let news = self.insert(&key, owner);
         if news {
-            self.dirty.clashes([key.network()]);
+            desk.dirty.clashes([key.network()]);
         }
         // Who is new concerns nobody who is there; who changes may.
-        if before.0.is_some() && (news || before.0 != selects(&self.owners)) {
-            let others = before.1.into_iter().chain(self.owners.beside(&key));
-            self.dirty.owners(others.chain(self.owners.blocked_by(&key)).collect::<Vec<_>>());
+        if before.0.is_some() && (news || before.0 != selects(self)) {
+            let others = before.1.into_iter().chain(self.beside(&key));
+            desk.dirty.owners(others.chain(self.blocked_by(&key)).collect::<Vec<_>>());
         }
-        self.dirty.reach_network(&key.network());
-        self.dirty.owners([key]);
+        desk.dirty.reach_network(&key.network());
+        desk.dirty.owners([key]);
     }
 
-    /// The object is gone, and with it its network: it went only after its attachments.
-    fn owner_deleted(&mut self, key: &OwnerKey) {
-        self.writes.seen(&key.target());
-        let Some(owner) = self.owners.remove(key) else { return };
-        self.networks.feed(key);
-        let network = key.network();
-        // Somebody has taken the finalizer away by force: the numbers rest all the same.
-        if owner.retired.is_none() {
-            self.quarantine(&network);
-        }
-        self.unregister(&network);
-        self.release_numbers(&network);
-        self.dirty.clashes([network]);
-        let others = owner.wanted.iter().flat_map(|namespace| self.owners.wanting(namespace));
-        self.dirty.owners(others.cloned());
+    /// Whether this is not the object that was known by its name: it was deleted and created anew while nobody watched.
+    pub(crate) fn is_another(&self, key: &OwnerKey, uid: &str) -> bool {
+        self.uid(key).is_some_and(|before| before != uid)
     }
+
+    /// The object is gone.
+    pub(crate) fn deleted(
+        &mut self,
+        key: &OwnerKey,
+        namespaces: &mut Namespaces,
+        writes: &mut Writes,
+    ) -> Option<Gone> {
+        if let OwnerKey::Cudn(name) = key {
+            let labels = self.all.get(key).and_then(|owner| owner.selects.labels());
+            namespaces.select(name, labels, None);
+        }
+        writes.seen(&key.target());
+        let owner = self.remove(key)?;
+        let others = owner.wanted.iter().flat_map(|namespace| self.wanting(namespace)).cloned().collect();
+        Some(Gone { retired: owner.retired.is_some(), others })
+    }
+}
+
+/// What a UserDefinedNetwork is known by; nothing if no network can be called like it.
+pub(crate) fn udn_key(key: &ObjectKey) -> Option<OwnerKey> {
+    let name = ObjectName::new(key.name.clone()).ok()?;
+    Some(OwnerKey::Udn(key.namespace.clone(), name))
 }

@@ -12,8 +12,10 @@ use causeway_types::{NamespaceName, NetworkId, NetworkSet, ObjectName, sibling_l
 
 use super::{Owner, Owners};
 use crate::beside::Beside;
+use crate::dirty::Dirty;
+use crate::networks::Networks;
 use crate::trouble::Trouble;
-use crate::{Manager, OwnerKey};
+use crate::{Config, OwnerKey};
 
 /// The most primary networks of a namespace: each has a road, and all services of the namespace, in every zone.
 pub(crate) const MOST_SIBLINGS: usize = 32;
@@ -149,28 +151,41 @@ struct Senior<'a> {
     network: &'a Network,
 }
 
-impl Manager {
+impl Owners {
     /// Whether a network can be one of several of its namespaces.
-    pub(super) fn check_siblings(&mut self, key: &OwnerKey, wanted: &Network) -> Result<(), Trouble> {
-        let blocked = self.blocked(key, wanted).filter(|_| wanted.is_primary());
+    pub(crate) fn check_siblings(
+        &mut self,
+        key: &OwnerKey,
+        wanted: &Network,
+        networks: &Networks,
+        config: &Config,
+    ) -> Result<(), Trouble> {
+        let blocked = self.blocked(key, wanted, networks, config).filter(|_| wanted.is_primary());
         let (trouble, by) = blocked.map(|Blocked { trouble, by }| (trouble, by)).unzip();
-        self.owners.block(key, by.flatten());
+        self.block(key, by.flatten());
         trouble.map_or(Ok(()), Err)
     }
 
-    fn blocked(&self, key: &OwnerKey, wanted: &Network) -> Option<Blocked> {
-        let others = self.owners.beside(key);
-        let grown = self.grown(wanted);
+    fn blocked(
+        &self,
+        key: &OwnerKey,
+        wanted: &Network,
+        networks: &Networks,
+        config: &Config,
+    ) -> Option<Blocked> {
+        let others = self.beside(key);
+        let grown = grown(wanted, networks);
         let into = |other: &OwnerKey| {
-            let rendered = self.networks.get(&other.network()).map(|state| state.intent())?;
+            let rendered = networks.get(&other.network()).map(|state| state.intent())?;
             grown.sibling_overlap([rendered]).filter(|_| rendered.is_primary())
         };
         let by = |other: &OwnerKey, trouble| Blocked { trouble, by: Some(other.clone()) };
         if let Some(blocked) = others.iter().find_map(|other| Some(by(other, into(other)?.into()))) {
             return Some(blocked);
         }
-        let seniors: Vec<Senior<'_>> = others.iter().filter_map(|other| self.senior(key, other)).collect();
-        let way = |senior: &Senior<'_>| Some(by(senior.key, self.in_the_way(key, wanted, senior)?));
+        let seniors: Vec<Senior<'_>> =
+            others.iter().filter_map(|other| self.senior(key, other, networks)).collect();
+        let way = |senior: &Senior<'_>| Some(by(senior.key, self.in_the_way(key, wanted, senior, config)?));
         seniors.iter().find_map(way).or_else(|| {
             let most = seniors.len() >= MOST_SIBLINGS;
             let message = || {
@@ -180,17 +195,15 @@ impl Manager {
         })
     }
 
-    /// The network with the subnets alone that it has not been rendered with yet. One that has not been rendered has not grown.
-    fn grown(&self, wanted: &Network) -> Network {
-        let known = self.networks.get(&wanted.name).map(|state| &state.intent().subnets);
-        let fresh = wanted.subnets.iter().filter(|subnet| known.is_some_and(|known| !known.contains(subnet)));
-        Network { subnets: fresh.copied().collect(), ..wanted.clone() }
-    }
-
     /// The other object, if it was there first: its network has been rendered and this one's has not, or it is older.
-    fn senior<'a>(&'a self, key: &OwnerKey, other: &'a OwnerKey) -> Option<Senior<'a>> {
-        let (me, owner) = (self.owners.all.get(key)?, self.owners.all.get(other)?);
-        let rendered = |key: &OwnerKey| self.networks.get(&key.network()).map(|state| state.intent());
+    fn senior<'a>(
+        &'a self,
+        key: &OwnerKey,
+        other: &'a OwnerKey,
+        networks: &'a Networks,
+    ) -> Option<Senior<'a>> {
+        let (me, owner) = (self.all.get(key)?, self.all.get(other)?);
+        let rendered = |key: &OwnerKey| networks.get(&key.network()).map(|state| state.intent());
         let rank =
             |key: &OwnerKey, owner: &Owner| (rendered(key).is_none(), owner.object.created, key.clone());
         let comes = || {
@@ -200,9 +213,15 @@ impl Manager {
         (rank(other, owner) < rank(key, me)).then_some(Senior { key: other, owner, network })
     }
 
-    fn in_the_way(&self, key: &OwnerKey, wanted: &Network, senior: &Senior<'_>) -> Option<Trouble> {
+    fn in_the_way(
+        &self,
+        key: &OwnerKey,
+        wanted: &Network,
+        senior: &Senior<'_>,
+        config: &Config,
+    ) -> Option<Trouble> {
         let Senior { key: other, owner, network } = senior;
-        let me = self.owners.all.get(key)?;
+        let me = self.all.get(key)?;
         if me.selector() != owner.selector() {
             let shared = me.wanted.intersection(&owner.wanted).next()?;
             let message = format!(
@@ -223,7 +242,7 @@ impl Manager {
             );
             return Some(Trouble::new(CONFLICT, message));
         }
-        if let Some(why) = self.without_tunnels([wanted, network]) {
+        if let Some(why) = without_tunnels([wanted, network], config) {
             let message = format!(
                 "{other} serves the same namespace, and {why}: siblings are connected by tunnels, so their pods would not all reach \
                  each other"
@@ -231,40 +250,53 @@ impl Manager {
             return Some(Trouble::new(CONFLICT, message));
         }
         let links =
-            self.config.cluster.masquerade_subnets.iter().filter(|cidr| wanted.families().has(cidr.family()));
+            config.cluster.masquerade_subnets.iter().filter(|cidr| wanted.families().has(cidr.family()));
         let lacking = links.into_iter().find_map(|cidr| sibling_link(cidr, NetworkId::LAST).err())?;
         Some(Trouble::new(CONFLICT, format!("it cannot be connected with {other}: {lacking}")))
     }
 
-    /// Why no tunnels carry the packets of all of these networks.
-    fn without_tunnels(&self, networks: [&Network; 2]) -> Option<String> {
-        if self.config.no_overlay {
-            return Some("this cluster has no tunnels (--no-overlay)".to_owned());
-        }
-        let bare = networks.into_iter().find(|one| matches!(one.transport, Transport::NoOverlay { .. }))?;
-        Some(format!("network {} has transport 'NoOverlay'", bare.name))
-    }
-
     /// An object has been looked at. Those who are refused because of it may have another reason now, or none.
-    pub(super) fn note_standing(&mut self, key: &OwnerKey, stood: Standing) {
-        let stands = self.standing(key);
+    pub(super) fn note_standing(
+        &mut self,
+        key: &OwnerKey,
+        stood: Standing,
+        networks: &Networks,
+        dirty: &mut Dirty,
+    ) {
+        let stands = self.standing(key, networks);
         let Standing { refused, rendered } = stands;
-        self.owners.stand(key, !refused || rendered);
+        self.stand(key, !refused || rendered);
         if stands != stood {
-            let blocked: Vec<OwnerKey> = self.owners.blocked_by(key).collect();
-            self.dirty.owners(blocked);
+            let blocked: Vec<OwnerKey> = self.blocked_by(key).collect();
+            dirty.owners(blocked);
         }
     }
 
-    pub(super) fn standing(&self, key: &OwnerKey) -> Standing {
-        let rendered = self.networks.get(&key.network()).is_some();
-        Standing { refused: self.owners.is_refused(key), rendered }
+    pub(super) fn standing(&self, key: &OwnerKey, networks: &Networks) -> Standing {
+        let rendered = networks.get(&key.network()).is_some();
+        Standing { refused: self.is_refused(key), rendered }
     }
+}
+
+/// The network with the subnets alone that it has not been rendered with yet. One that has not been rendered has not grown.
+fn grown(wanted: &Network, networks: &Networks) -> Network {
+    let known = networks.get(&wanted.name).map(|state| &state.intent().subnets);
+    let fresh = wanted.subnets.iter().filter(|subnet| known.is_some_and(|known| !known.contains(subnet)));
+    Network { subnets: fresh.copied().collect(), ..wanted.clone() }
+}
+
+/// Why no tunnels carry the packets of all of these networks.
+fn without_tunnels(networks: [&Network; 2], config: &Config) -> Option<String> {
+    if config.no_overlay {
+        return Some("this cluster has no tunnels (--no-overlay)".to_owned());
+    }
+    let bare = networks.into_iter().find(|one| matches!(one.transport, Transport::NoOverlay { .. }))?;
+    Some(format!("network {} has transport 'NoOverlay'", bare.name))
 }
 
 /// What others see of an object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Standing {
+pub(crate) struct Standing {
     refused: bool,
     rendered: bool,
 }

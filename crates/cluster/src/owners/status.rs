@@ -13,7 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::{Owner, Owners, Report};
+use crate::OwnerKey;
 use crate::attachments::Attachments;
+use crate::desk::Desk;
+use crate::dirty::Dirty;
 use crate::namespaces::Namespaces;
 use crate::networks::{NetworkState, Networks};
 use crate::nodes::Nodes;
@@ -23,7 +26,6 @@ use crate::trouble::{
 };
 use crate::writes::FIELD_MANAGER;
 use crate::zone_reports::ZoneReports;
-use crate::{Manager, OwnerKey};
 
 /// The shortest time between two statuses of one network that differ in nothing but how many addresses are in use.
 const PAUSE_MS: i64 = 1_000;
@@ -37,29 +39,16 @@ impl Owners {
             *done = true;
         }
     }
-
-    /// More pods have an address, or fewer: that is told with the clock, however many there are.
-    pub(crate) fn room_moved(&mut self, owner: Option<&OwnerKey>) {
-        if let Some(owner) = owner.filter(|owner| !self.late.contains(owner)) {
-            self.late.insert(owner.clone());
-        }
-    }
 }
 
-impl Manager {
-    /// Time passes: what could wait is said.
-    pub(crate) fn owners_tick(&mut self) {
-        self.dirty.statuses(std::mem::take(&mut self.owners.late));
-    }
-
+impl Owners {
     /// Writes the status of an owner if it is not what the owner has.
-    pub(crate) fn settle_status(&mut self, key: &OwnerKey) {
-        let Some(owner) = self.owners.all.get(key) else { return };
+    pub(crate) fn settle_status(&mut self, key: &OwnerKey, observed: &Observed<'_>, desk: &mut Desk) {
+        let Some(owner) = self.all.get(key) else { return };
         if owner.report.is_early() {
             return;
         }
         let base = owner.sent.as_ref().map_or(&owner.object.status, |(sent, _)| sent);
-        let observed = self.observed();
         let findings = observed.findings(key, owner);
         let wanted = observed.status(key, owner, base, &findings);
         if wanted == *base {
@@ -67,41 +56,26 @@ impl Manager {
         }
         // Pods come in thousands. What is wrong is said at once, how many there are once in a second.
         let counts_alone = NetworkStatus { addresses: base.addresses.clone(), ..wanted.clone() } == *base;
-        if counts_alone && owner.said_at.is_some_and(|at| self.now_ms < at + PAUSE_MS) {
-            self.owners.late.insert(key.clone());
+        if counts_alone && owner.said_at.is_some_and(|at| desk.now_ms < at + PAUSE_MS) {
+            desk.dirty.status_later(key);
             return;
         }
         let news = news(key, owner, &findings, base);
         let body = status_body(key, &wanted);
         let action = Action::Apply { subresource: Some("status"), manager: FIELD_MANAGER, body };
-        self.writes.ask(key.target(), Part::Status, Priority::Status, action);
-        if let Some(owner) = self.owners.all.get_mut(key) {
+        desk.writes.ask(key.target(), Part::Status, Priority::Status, action);
+        if let Some(owner) = self.all.get_mut(key) {
             owner.sent = Some((wanted, false));
-            owner.said_at = Some(self.now_ms);
+            owner.said_at = Some(desk.now_ms);
         }
-        let Some(regarding) = self.owners.regarding(key) else { return };
+        let Some(regarding) = self.regarding(key) else { return };
         for (reason, message) in news {
-            self.writes.warn(regarding.clone(), &reason, message);
-        }
-    }
-
-    fn observed(&self) -> Observed<'_> {
-        let Self { now_ms, config, nodes, namespaces, attachments, networks, pods, zone_reports, .. } = self;
-        Observed {
-            now_ms: *now_ms,
-            cluster_mtu: config.cluster.mtu,
-            most_nodes: config.max_nodes,
-            nodes,
-            namespaces,
-            attachments,
-            networks,
-            pods,
-            zone_reports,
+            desk.writes.warn(regarding.clone(), &reason, message);
         }
     }
 
     /// A write that fails again and again shows where it belongs.
-    pub(crate) fn write_failed(&mut self, target: &Target, problem: &str) {
+    pub(crate) fn write_failed(&mut self, target: &Target, problem: &str, dirty: &mut Dirty) {
         if target.kind != Kind::NetworkAttachmentDefinition {
             return;
         }
@@ -109,28 +83,28 @@ impl Manager {
             return;
         };
         let named = |key: &&OwnerKey| key.name().as_str() == target.name;
-        let Some(key) = self.owners.wanting(&namespace).find(named).cloned() else { return };
-        if let Some(owner) = self.owners.all.get_mut(&key) {
+        let Some(key) = self.wanting(&namespace).find(named).cloned() else { return };
+        if let Some(owner) = self.all.get_mut(&key) {
             let message = format!("NetworkAttachmentDefinition {namespace}/{}: {problem}", target.name);
             owner.failing.insert(namespace.clone(), Trouble::new("SyncError", message));
         }
-        self.dirty.owners_in([key], &namespace);
+        dirty.owners_in([key], &namespace);
     }
 }
 
 /// What statuses are made of besides the owner itself.
-struct Observed<'a> {
-    now_ms: i64,
+pub(crate) struct Observed<'a> {
+    pub(crate) now_ms: i64,
     /// The MTU of networks that say none.
-    cluster_mtu: u32,
+    pub(crate) cluster_mtu: u32,
     /// How many nodes there may be.
-    most_nodes: u32,
-    nodes: &'a Nodes,
-    namespaces: &'a Namespaces,
-    attachments: &'a Attachments,
-    networks: &'a Networks,
-    pods: &'a Pods,
-    zone_reports: &'a ZoneReports,
+    pub(crate) most_nodes: u32,
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) namespaces: &'a Namespaces,
+    pub(crate) attachments: &'a Attachments,
+    pub(crate) networks: &'a Networks,
+    pub(crate) pods: &'a Pods,
+    pub(crate) zone_reports: &'a ZoneReports,
 }
 
 impl Observed<'_> {

@@ -8,7 +8,8 @@ use causeway_types::NamespaceName;
 
 use super::Pods;
 use super::state::{PodState, Served};
-use crate::Manager;
+use crate::dirty::Dirty;
+use crate::mirrors::Mirrors;
 
 /// How many pods have an address: two while a pod follows another.
 pub(super) type Addresses = HashMap<Served, HashMap<IpAddr, u32>>;
@@ -41,10 +42,13 @@ impl Pods {
     }
 }
 
-impl Manager {
-    /// Endpoints that name a pod, or have its addresses and name nobody.
-    pub(super) fn look_at_endpoints(&mut self, key: &ObjectKey, addresses: &BTreeSet<IpAddr>) {
-        self.dirty.endpoint_slices(self.mirrors.of_pod(key));
-        self.dirty.endpoint_slices(self.mirrors.at(&key.namespace, addresses));
-    }
+/// Endpoints that name a pod, or have its addresses and name nobody.
+pub(super) fn look_at_endpoints(
+    key: &ObjectKey,
+    addresses: &BTreeSet<IpAddr>,
+    mirrors: &Mirrors,
+    dirty: &mut Dirty,
+) {
+    dirty.endpoint_slices(mirrors.of_pod(key));
+    dirty.endpoint_slices(mirrors.at(&key.namespace, addresses));
 }

@@ -17,20 +17,30 @@ use causeway_record::{Action, Kind, ObjectKey, Part, Pod, Priority, Regarding, T
 use causeway_types::{Mac, NetworkId, NetworkName, NodeId, NodeName, ObjectName};
 use serde_json::json;
 
-use crate::Manager;
+use crate::Config;
+use crate::attachments::Attachments;
+use crate::desk::Desk;
+use crate::dirty::Dirty;
 use crate::keys::{PoolKey, Wait};
-use crate::networks::NetworkState;
-use crate::nodes::{host_ranges, node_of_address};
+use crate::mirrors::Mirrors;
+use crate::namespaces::Namespaces;
+use crate::networks::{NetworkState, Networks};
+use crate::nodes::{Nodes, host_ranges, node_of_address};
+use crate::owners::Owners;
 use crate::trouble::{
     ADDITIONAL_NETWORK_LEFT_OUT, ERROR_ALLOCATING_POD, ERROR_UPDATING_RESOURCE, SUBNET_EXHAUSTED, Trouble,
     listed,
 };
+use crate::writes::Writes;
+use crate::zone_reports::ZoneReports;
+use at::look_at_endpoints;
 use entry::{default_entry, network_entry};
 use pools::{Pool, Pools};
 pub(crate) use state::PodAddresses;
 use state::{PodState, Primary};
 pub use usage::AddressUse;
 pub(crate) use usage::Fullness;
+use waiting::pool_waits;
 use wanted::{Choice, Offer, Refusal, Wanted, nad_of};
 
 #[derive(Debug, Default)]
@@ -80,7 +90,7 @@ impl Pods {
     }
 
     /// Counts the attachments that a pod uses. The answer is which it uses no longer.
-    fn note_uses(&mut self, key: &ObjectKey) -> Vec<ObjectKey> {
+    fn count_uses(&mut self, key: &ObjectKey) -> Vec<ObjectKey> {
         let Some(state) = self.all.get_mut(key) else { return Vec::new() };
         let uses = state.attachments();
         let before = std::mem::replace(&mut state.uses, uses.clone());
@@ -103,7 +113,7 @@ impl Pods {
 
     /// The pod's addresses are free, and it uses no attachment any more. The answer is the pools that have more room now, and
     /// the attachments.
-    fn give_back(&mut self, key: &ObjectKey) -> (Vec<PoolKey>, Vec<ObjectKey>) {
+    fn let_go_of_all(&mut self, key: &ObjectKey) -> (Vec<PoolKey>, Vec<ObjectKey>) {
         let Some(state) = self.all.get_mut(key) else { return (Vec::new(), Vec::new()) };
         let holds: Vec<(Attachment, PoolKey)> = std::mem::take(&mut state.holds).into_iter().collect();
         let uses = std::mem::take(&mut state.uses).into_iter().collect();
@@ -155,121 +165,151 @@ impl Pods {
     }
 }
 
-impl Manager {
-    pub(crate) fn pod_applied(&mut self, mut record: Pod) {
-        // Policies are the zones'.
-        record.labels.clear();
-        let key = record.key.clone();
-        let Ok(name) = ObjectName::new(key.name.clone()) else { return };
-        // Most events of a pod are about what nobody here reads.
-        if self.pods.all.get(&key).is_some_and(|state| state.record == record) {
-            return;
-        }
-        self.writes.seen(&pod_target(&key));
-        if self.pods.all.get(&key).is_some_and(|state| state.record.uid != record.uid) {
-            self.pod_deleted(&key);
-        }
-        let mut moved = self.pods.count(&key, false);
-        match self.pods.all.get_mut(&key) {
-            Some(state) => (state.primary, state.record) = (Primary::of(&record), record),
-            None => drop(self.pods.all.insert(key.clone(), PodState::new(record, name))),
-        }
-        self.note_uses(&key);
-        moved.extend(self.pods.count(&key, true));
-        self.look_at_endpoints(&key, &moved);
-        if let Some((regarding, problem)) = self.pods.tell_of_ports(&key) {
-            self.writes.warn(regarding, ERROR_UPDATING_RESOURCE, problem);
-        }
-        self.dirty.pods([key]);
-    }
+/// What pods are given addresses from, and who must know of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Around<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) namespaces: &'a Namespaces,
+    pub(crate) owners: &'a Owners,
+    pub(crate) attachments: &'a Attachments,
+    pub(crate) networks: &'a Networks,
+    pub(crate) zone_reports: &'a ZoneReports,
+    pub(crate) mirrors: &'a Mirrors,
+}
 
-    pub(crate) fn pod_deleted(&mut self, key: &ObjectKey) {
-        self.writes.seen(&pod_target(key));
-        self.give_back(key);
-        self.stop_waiting(key);
-        let addresses = self.pods.count(key, false);
-        self.pods.all.remove(key);
-        self.look_at_endpoints(key, &addresses);
-    }
-
-    fn give_back(&mut self, key: &ObjectKey) {
-        let (pools, nads) = self.pods.give_back(key);
-        for pool in pools {
-            self.place_moved(pool);
-            let next = self.pods.next_for(pool);
-            self.dirty.pods(next);
-        }
-        nads.iter().for_each(|nad| self.unused(nad));
-    }
-
-    fn note_uses(&mut self, key: &ObjectKey) {
-        let left = self.pods.note_uses(key);
-        left.iter().for_each(|nad| self.unused(nad));
+impl Around<'_> {
+    fn offer(&self) -> Offer<'_> {
+        let Self { config, namespaces, attachments, networks, owners, zone_reports, .. } = *self;
+        Offer { config, namespaces, attachments, networks, owners, zone_reports }
     }
 
     /// One user fewer matters only where somebody waits for the last one to go.
-    fn unused(&mut self, nad: &ObjectKey) {
+    fn unused(self, nad: &ObjectKey, dirty: &mut Dirty) {
         let Some(record) = self.attachments.get(nad) else { return };
-        match self.attachments.owner(nad, &self.owners) {
-            None => self.dirty.nads([nad.clone()]),
+        match self.attachments.owner(nad, self.owners) {
+            None => dirty.nads([nad.clone()]),
             Some(owner) if record.deleting || self.owners.lets_go_of(owner, &nad.namespace) => {
-                self.dirty.nads([nad.clone()]);
-                self.dirty.owners_in([owner.clone()], &nad.namespace);
+                dirty.nads([nad.clone()]);
+                dirty.owners_in([owner.clone()], &nad.namespace);
             }
             Some(_) => {}
         }
     }
 
+    /// The number of the node's part that an entry's addresses are in; any will do for a network without parts.
+    fn place_of(self, network: Option<&NetworkName>, entry: &PodNetwork) -> Option<NodeId> {
+        let subnets = match network.and_then(|network| self.networks.get(network)) {
+            None => &self.config.default_subnets,
+            Some(state) if state.parts().is_some() => &state.intent().subnets,
+            Some(_) => return Some(NodeId::FIRST),
+        };
+        node_of_address(&host_ranges(subnets), entry.ip_addresses.first()?.addr())
+    }
+}
+
+impl Pods {
+    pub(crate) fn applied(&mut self, mut record: Pod, around: Around<'_>, desk: &mut Desk) {
+        // Policies are the zones'.
+        record.labels.clear();
+        let key = record.key.clone();
+        let Ok(name) = ObjectName::new(key.name.clone()) else { return };
+        // Most events of a pod are about what nobody here reads.
+        if self.all.get(&key).is_some_and(|state| state.record == record) {
+            return;
+        }
+        desk.writes.seen(&pod_target(&key));
+        if self.all.get(&key).is_some_and(|state| state.record.uid != record.uid) {
+            self.deleted(&key, around, desk);
+        }
+        let mut moved = self.count(&key, false);
+        match self.all.get_mut(&key) {
+            Some(state) => (state.primary, state.record) = (Primary::of(&record), record),
+            None => drop(self.all.insert(key.clone(), PodState::new(record, name))),
+        }
+        self.note_uses(&key, around, &mut desk.dirty);
+        moved.extend(self.count(&key, true));
+        look_at_endpoints(&key, &moved, around.mirrors, &mut desk.dirty);
+        if let Some((regarding, problem)) = self.tell_of_ports(&key) {
+            desk.writes.warn(regarding, ERROR_UPDATING_RESOURCE, problem);
+        }
+        desk.dirty.pods([key]);
+    }
+
+    pub(crate) fn deleted(&mut self, key: &ObjectKey, around: Around<'_>, desk: &mut Desk) {
+        desk.writes.seen(&pod_target(key));
+        self.give_back(key, around, &mut desk.dirty);
+        self.stop_waiting(key, around.networks, &mut desk.dirty);
+        let addresses = self.count(key, false);
+        self.all.remove(key);
+        look_at_endpoints(key, &addresses, around.mirrors, &mut desk.dirty);
+    }
+
+    fn give_back(&mut self, key: &ObjectKey, around: Around<'_>, dirty: &mut Dirty) {
+        let (pools, nads) = self.let_go_of_all(key);
+        for pool in pools {
+            self.place_moved(pool, around.networks, dirty);
+            let next = self.next_for(pool);
+            dirty.pods(next);
+        }
+        nads.iter().for_each(|nad| around.unused(nad, dirty));
+    }
+
+    fn note_uses(&mut self, key: &ObjectKey, around: Around<'_>, dirty: &mut Dirty) {
+        let left = self.count_uses(key);
+        left.iter().for_each(|nad| around.unused(nad, dirty));
+    }
+
     /// All addresses in use are taken up before the first new one is given out, the oldest pods first.
-    pub(crate) fn start_pods(&mut self) {
-        let pods = self.pods.by_age();
+    pub(crate) fn start(&mut self, around: Around<'_>, desk: &mut Desk) {
+        let pods = self.by_age();
         for pod in &pods {
-            if self.pods.all.get(pod).is_some_and(|state| !state.record.finished) {
+            if self.all.get(pod).is_some_and(|state| !state.record.finished) {
                 // Whoever cannot keep an address is told when it is settled.
-                let _told_later = self.adopt(pod);
+                let _told_later = self.adopt(pod, around);
             }
         }
-        pods.iter().for_each(|pod| self.settle_pod(pod));
+        pods.iter().for_each(|pod| self.settle(pod, around, desk));
     }
 
     /// Pods that use an attachment which has become a network take up what they have there, the oldest first, and
     /// before anybody gets something new.
-    pub(crate) fn adopt_users(&mut self, nad: &ObjectKey) {
-        let users = self.pods.users.get(nad).into_iter().flatten();
+    pub(crate) fn adopt_users(&mut self, nad: &ObjectKey, around: Around<'_>, dirty: &mut Dirty) {
+        let users = self.users.get(nad).into_iter().flatten();
         let mut by_age: Vec<(i64, ObjectKey)> =
-            users.filter_map(|pod| Some((self.pods.all.get(pod)?.record.created, pod.clone()))).collect();
+            users.filter_map(|pod| Some((self.all.get(pod)?.record.created, pod.clone()))).collect();
         by_age.sort();
         for (_, pod) in by_age {
             // Whoever cannot keep an address is told when it is settled.
-            let _told_later = self.adopt(&pod);
-            self.dirty.pods([pod]);
+            let _told_later = self.adopt(&pod, around);
+            dirty.pods([pod]);
         }
     }
 
     /// Takes up what the pod's annotation says, and gives nothing new.
-    fn adopt(&mut self, key: &ObjectKey) -> Result<PodNetworks, Refusal> {
-        let Some(state) = self.pods.all.get(key) else { return Ok(PodNetworks::default()) };
+    fn adopt(&mut self, key: &ObjectKey, around: Around<'_>) -> Result<PodNetworks, Refusal> {
+        let Some(state) = self.all.get(key) else { return Ok(PodNetworks::default()) };
         let current = state.record.networks.clone();
         let current = current
             .map_err(|error| Refusal::told(Trouble::new("InvalidAnnotation", error), None))?
             .unwrap_or_default();
         let mut conflict = Ok(());
         for (attachment, entry) in &current.0 {
-            if self.pods.all.get(key).is_some_and(|state| state.holds.contains_key(attachment)) {
+            if self.all.get(key).is_some_and(|state| state.holds.contains_key(attachment)) {
                 continue;
             }
             let network = match nad_of(attachment) {
                 None => None,
-                Some(nad) => match self.attachments.network_of(&nad) {
+                Some(nad) => match around.attachments.network_of(&nad) {
                     Some(network) => Some(network.clone()),
                     None => continue,
                 },
             };
             // By the address, not by the node: a node that is gone, or came back with another id, changes nothing.
-            let Some(id) = self.place_of(network.as_ref(), entry) else { continue };
-            let Ok(pool_key) = self.pool_at(network.as_ref(), id) else { continue };
+            let Some(id) = around.place_of(network.as_ref(), entry) else { continue };
+            let Ok(pool_key) = self.pool_at(network.as_ref(), id, around) else { continue };
             // One address that is somebody else's leaves the others the pod's own.
-            conflict = conflict.and(self.adopt_entry(key, attachment, entry, pool_key));
+            conflict = conflict.and(self.adopt_entry(key, attachment, entry, pool_key, around.networks));
         }
         conflict.map(|()| current)
     }
@@ -280,37 +320,33 @@ impl Manager {
         attachment: &Attachment,
         entry: &PodNetwork,
         pool_key: PoolKey,
+        networks: &Networks,
     ) -> Result<(), Refusal> {
-        let Some(state) = self.pods.all.get(key) else { return Ok(()) };
+        let Some(state) = self.all.get(key) else { return Ok(()) };
         let owner = state.address_owner(attachment);
-        let Some(pool) = self.pods.pools.get_mut(pool_key) else { return Ok(()) };
+        let Some(pool) = self.pools.get_mut(pool_key) else { return Ok(()) };
         if let Err(error) = pool.adopt(&owner, entry) {
-            let network = self.networks.text(pool_key.network);
+            let network = networks.text(pool_key.network);
             let message = format!("pod {key} cannot keep its address on {network}: {error}; delete the pod");
             return Err(Refusal::told(Trouble::new("AddressConflict", message), None));
         }
-        if let Some(state) = self.pods.all.get_mut(key) {
+        if let Some(state) = self.all.get_mut(key) {
             state.holds.insert(attachment.clone(), pool_key);
         }
         Ok(())
     }
 
-    /// The number of the node's part that an entry's addresses are in; any will do for a network without parts.
-    fn place_of(&self, network: Option<&NetworkName>, entry: &PodNetwork) -> Option<NodeId> {
-        let subnets = match network.and_then(|network| self.networks.get(network)) {
-            None => &self.config.default_subnets,
-            Some(state) if state.parts().is_some() => &state.intent().subnets,
-            Some(_) => return Some(NodeId::FIRST),
-        };
-        node_of_address(&host_ranges(subnets), entry.ip_addresses.first()?.addr())
-    }
-
     /// The pool that a pod on the node draws from, made if it is not there.
-    fn pool(&mut self, network: Option<&NetworkName>, node: &NodeName) -> Result<PoolKey, Refusal> {
+    fn pool(
+        &mut self,
+        network: Option<&NetworkName>,
+        node: &NodeName,
+        around: Around<'_>,
+    ) -> Result<PoolKey, Refusal> {
         let wait = || Refusal::silent(Wait::Node(node.clone()));
-        let id = self.nodes.id_of(node).ok_or_else(wait)?;
-        self.pool_at(network, id).map_err(|(key, error)| {
-            let message = format!("{}: {error}", self.networks.text(key.network));
+        let id = around.nodes.id_of(node).ok_or_else(wait)?;
+        self.pool_at(network, id, around).map_err(|(key, error)| {
+            let message = format!("{}: {error}", around.networks.text(key.network));
             // Of the default network, another id of the node is the way out; of others, another subnet is too.
             let wait = if network.is_some() { Wait::Pool(key) } else { Wait::Node(node.clone()) };
             Refusal::told(Trouble::new("NoSubnet", message), Some(wait))
@@ -321,11 +357,12 @@ impl Manager {
         &mut self,
         network: Option<&NetworkName>,
         node: NodeId,
+        around: Around<'_>,
     ) -> Result<PoolKey, (PoolKey, causeway_alloc::Error)> {
-        let state = network.and_then(|network| self.networks.get(network));
+        let state = network.and_then(|network| around.networks.get(network));
         let id = state.map_or(NetworkId::DEFAULT, NetworkState::id);
         let parts = match state {
-            None => Some(self.nodes.parts()),
+            None => Some(around.nodes.parts()),
             Some(state) => state.parts(),
         };
         let key = PoolKey { network: id, node: parts.map(|_| node) };
@@ -333,45 +370,52 @@ impl Manager {
             (None, Some(state)) => Pool::of_network(state.intent()),
             (parts, _) => Pool::of_node(&parts.map(|parts| parts.of(node)).transpose()?.unwrap_or_default()),
         };
-        match self.pods.pools.entry(key, make) {
+        match self.pools.entry(key, make) {
             Ok(_) => Ok(key),
             Err(error) => Err((key, error)),
         }
     }
 
     /// Gives the pod what it lacks and writes it, or says why not.
-    pub(crate) fn settle_pod(&mut self, key: &ObjectKey) {
-        let Some(state) = self.pods.all.get(key) else { return };
-        self.dirty.pod_done(key);
+    pub(crate) fn settle(&mut self, key: &ObjectKey, around: Around<'_>, desk: &mut Desk) {
+        let Some(state) = self.all.get(key) else { return };
+        desk.dirty.pod_done(key);
         if state.record.finished {
-            self.give_back(key);
-            return self.stop_waiting(key);
+            self.give_back(key, around, &mut desk.dirty);
+            return self.stop_waiting(key, around.networks, &mut desk.dirty);
         }
         if state.record.host_network || state.record.node.is_none() {
             return;
         }
-        let settled = self.adopt(key).and_then(|current| self.complete(key, current));
-        self.stop_waiting(key);
+        let settled = self.adopt(key, around);
+        let settled = settled.and_then(|current| self.complete(key, current, around, &mut desk.dirty));
+        self.stop_waiting(key, around.networks, &mut desk.dirty);
         match settled {
-            Ok(networks) => self.write_networks(key, &networks),
-            Err(refusal) => self.refuse(key, refusal),
+            Ok(networks) => self.write_networks(key, &networks, &mut desk.writes),
+            Err(refusal) => self.refuse(key, refusal, around.networks, desk),
         }
     }
 
     /// All attachments that the pod is to have, those that it has as they are.
-    fn complete(&mut self, key: &ObjectKey, mut current: PodNetworks) -> Result<PodNetworks, Refusal> {
-        let Some(PodState { record, .. }) = self.pods.all.get(key) else { return Ok(current) };
+    fn complete(
+        &mut self,
+        key: &ObjectKey,
+        mut current: PodNetworks,
+        around: Around<'_>,
+        dirty: &mut Dirty,
+    ) -> Result<PodNetworks, Refusal> {
+        let Some(PodState { record, .. }) = self.all.get(key) else { return Ok(current) };
         if record.deleting {
             return Ok(current);
         }
         let Some(node) = record.node.clone() else { return Ok(current) };
-        let wanted = self.offer().wanted_of(record, &current)?;
+        let wanted = around.offer().wanted_of(record, &current)?;
         let mut fresh = Vec::new();
         let missing = wanted
             .into_iter()
             .filter(|choice| choice.iter().all(|one| !current.0.contains_key(&one.attachment)));
         let given = missing.collect::<Vec<_>>().into_iter().try_for_each(|choice| {
-            let (attachment, entry) = self.give_any(key, choice, &node)?;
+            let (attachment, entry) = self.give_any(key, choice, &node, around, dirty)?;
             fresh.push(attachment.clone());
             current.0.insert(attachment, entry);
             Ok(())
@@ -379,16 +423,11 @@ impl Manager {
         let fits = given.and_then(|()| if fresh.is_empty() { Ok(()) } else { fits(&current.text()) });
         if !fresh.is_empty() {
             if fits.is_err() {
-                self.pods.undo(key, &fresh);
+                self.undo(key, &fresh);
             }
-            self.note_uses(key);
+            self.note_uses(key, around, dirty);
         }
         fits.map(|()| current)
-    }
-
-    fn offer(&self) -> Offer<'_> {
-        let Self { config, namespaces, attachments, networks, owners, zone_reports, .. } = self;
-        Offer { config, namespaces, attachments, networks, owners, zone_reports }
     }
 
     /// What the pod gets on the first of these networks that has room. Should none have, another network of its namespace would
@@ -398,12 +437,14 @@ impl Manager {
         key: &ObjectKey,
         choice: Choice,
         node: &NodeName,
+        around: Around<'_>,
+        dirty: &mut Dirty,
     ) -> Result<(Attachment, PodNetwork), Refusal> {
         let mut refusals = Vec::new();
         let is_primary =
             choice.iter().any(|wanted| wanted.network.is_some() && wanted.role == PodRole::Primary);
         for wanted in choice {
-            match self.give(key, &wanted, node) {
+            match self.give(key, &wanted, node, around, dirty) {
                 Ok(entry) => return Ok((wanted.attachment, entry)),
                 Err(refusal) => refusals.push(refusal),
             }
@@ -415,11 +456,18 @@ impl Manager {
         Err(refusal)
     }
 
-    fn give(&mut self, key: &ObjectKey, wanted: &Wanted, node: &NodeName) -> Result<PodNetwork, Refusal> {
-        let pool_key = self.pool(wanted.network.as_ref(), node)?;
-        let text = self.networks.text(pool_key.network);
-        let pool = self.pods.pools.get_mut(pool_key);
-        let (Some(state), Some(pool)) = (self.pods.all.get_mut(key), pool) else {
+    fn give(
+        &mut self,
+        key: &ObjectKey,
+        wanted: &Wanted,
+        node: &NodeName,
+        around: Around<'_>,
+        dirty: &mut Dirty,
+    ) -> Result<PodNetwork, Refusal> {
+        let pool_key = self.pool(wanted.network.as_ref(), node, around)?;
+        let text = around.networks.text(pool_key.network);
+        let pool = self.pools.get_mut(pool_key);
+        let (Some(state), Some(pool)) = (self.all.get_mut(key), pool) else {
             return Err(Refusal::silent(Wait::Node(node.clone())));
         };
         let identity = Mac::from_identity(&state.record.uid, &wanted.attachment.to_string());
@@ -434,9 +482,9 @@ impl Manager {
             Refusal::told(trouble, Some(Wait::Pool(pool_key)))
         })?;
         state.holds.insert(wanted.attachment.clone(), pool_key);
-        self.place_moved(pool_key);
-        let cluster = &self.config.cluster;
-        let network = wanted.network.as_ref().and_then(|network| self.networks.get(network));
+        self.place_moved(pool_key, around.networks, dirty);
+        let cluster = &around.config.cluster;
+        let network = wanted.network.as_ref().and_then(|network| around.networks.get(network));
         Ok(match network {
             None => default_entry(cluster, given, wanted.role),
             Some(network) => network_entry(cluster, network.intent(), given),
@@ -444,8 +492,8 @@ impl Manager {
     }
 
     /// One patch for all networks of the pod, and only for this very pod.
-    fn write_networks(&mut self, key: &ObjectKey, networks: &PodNetworks) {
-        let Some(state) = self.pods.all.get_mut(key) else { return };
+    fn write_networks(&mut self, key: &ObjectKey, networks: &PodNetworks, writes: &mut Writes) {
+        let Some(state) = self.all.get_mut(key) else { return };
         state.told = None;
         // An annotation that says the same in other words is left alone.
         let there = state.record.networks.as_ref().is_ok_and(|there| there.as_ref() == Some(networks));
@@ -455,34 +503,34 @@ impl Manager {
         let annotations = json!({PodNetworks::KEY: networks.text()});
         let body = json!({"metadata": {"uid": state.record.uid, "annotations": annotations}});
         let action = Action::Merge { subresource: Some("status"), body };
-        self.writes.ask(pod_target(key), Part::Networks, Priority::Pod, action);
-        self.tell_of_additional(key, networks);
+        writes.ask(pod_target(key), Part::Networks, Priority::Pod, action);
+        self.tell_of_additional(key, networks, writes);
     }
 
     /// Interfaces on secondary networks are not built yet. A pod that asks for one runs without it, and its owner hears so.
-    fn tell_of_additional(&mut self, key: &ObjectKey, networks: &PodNetworks) {
+    fn tell_of_additional(&self, key: &ObjectKey, networks: &PodNetworks, writes: &mut Writes) {
         let additional = networks.0.iter().filter(|(_, one)| one.role == Some(PodRole::Secondary));
         let names: Vec<String> = additional.map(|(attachment, _)| attachment.to_string()).collect();
-        let Some(state) = self.pods.all.get(key) else { return };
+        let Some(state) = self.all.get(key) else { return };
         if !names.is_empty() {
             let message = format!(
                 "the pod gets no interface on {}: additional networks are not supported yet; it runs without them",
                 listed(&names, ", ")
             );
-            self.writes.warn(state.regarding(), ADDITIONAL_NETWORK_LEFT_OUT, message);
+            writes.warn(state.regarding(), ADDITIONAL_NETWORK_LEFT_OUT, message);
         }
     }
 
-    fn refuse(&mut self, key: &ObjectKey, refusal: Refusal) {
+    fn refuse(&mut self, key: &ObjectKey, refusal: Refusal, networks: &Networks, desk: &mut Desk) {
         let starves = refusal.trouble.as_ref().is_some_and(|trouble| trouble.reason == SUBNET_EXHAUSTED);
-        if let Some(state) = self.pods.all.get_mut(key) {
+        if let Some(state) = self.all.get_mut(key) {
             state.starves = starves;
         }
-        self.pods.wait(key, refusal.waits.clone());
-        refusal.waits.iter().for_each(|wait| self.pool_waits(wait));
+        self.wait(key, refusal.waits.clone());
+        refusal.waits.iter().for_each(|wait| pool_waits(wait, networks, &mut desk.dirty));
         let Some(trouble) = refusal.trouble else { return };
-        if let Some(regarding) = self.pods.tell(key, &trouble) {
-            self.writes.warn(regarding, ERROR_ALLOCATING_POD, trouble.message);
+        if let Some(regarding) = self.tell(key, &trouble) {
+            desk.writes.warn(regarding, ERROR_ALLOCATING_POD, trouble.message);
         }
     }
 }

@@ -7,9 +7,8 @@ use causeway_types::{NetworkId, NodeId};
 
 use super::Pods;
 use super::pools::Pool;
-use crate::Manager;
 use crate::keys::PoolKey;
-use crate::networks::NetworkState;
+use crate::networks::{NetworkState, Networks};
 
 /// More than so many addresses are as good as no limit, as an IPv6 subnet has them.
 const MANY: u64 = 10_000_000;
@@ -116,16 +115,19 @@ fn empty(network: &NetworkState) -> Option<Room> {
     Some(Room::default().add(PoolKey { network: network.id(), node }, &pool.ok()?))
 }
 
-impl Manager {
+impl Pods {
     /// How many addresses are in use, of the networks whose pools may have changed since this was asked last; nothing of those that no
     /// pod draws from any more.
-    pub fn moved_addresses(&mut self) -> BTreeMap<NetworkId, Option<AddressUse>> {
-        let nodes = self.nodes.len();
-        let all = std::mem::replace(&mut self.pods.counted_nodes, nodes) != nodes;
-        let moved = self.pods.pools.take_moved(all);
+    pub(crate) fn moved_addresses(
+        &mut self,
+        nodes: usize,
+        networks: &Networks,
+    ) -> BTreeMap<NetworkId, Option<AddressUse>> {
+        let all = std::mem::replace(&mut self.counted_nodes, nodes) != nodes;
+        let moved = self.pools.take_moved(all);
         let line = |id: NetworkId| {
-            let Room { used, total, .. } = self.pods.drawn(id)?.on(nodes);
-            let network = self.networks.with_id(id);
+            let Room { used, total, .. } = self.drawn(id)?.on(nodes);
+            let network = networks.with_id(id);
             let network =
                 network.map_or_else(|| "default".to_owned(), |state| state.intent().name.to_string());
             Some(AddressUse { network, used, total })

@@ -7,9 +7,9 @@ use causeway_types::{NetworkId, NodeName};
 
 use super::Pods;
 use super::state::PodState;
-use crate::Manager;
+use crate::dirty::Dirty;
 use crate::keys::{PoolKey, Wait};
-use crate::networks::NetworkState;
+use crate::networks::{NetworkState, Networks};
 
 impl Pods {
     /// How many pods wait for something.
@@ -60,7 +60,7 @@ impl Pods {
     }
 
     /// The pod waits no longer; the answer is what it has waited for.
-    pub(super) fn stop_waiting(&mut self, key: &ObjectKey) -> BTreeSet<Wait> {
+    fn wait_no_more(&mut self, key: &ObjectKey) -> BTreeSet<Wait> {
         let Some(state) = self.all.get_mut(key) else { return BTreeSet::new() };
         let place = (state.record.created, key.clone());
         let waits = std::mem::take(&mut state.waits);
@@ -86,34 +86,36 @@ impl Pods {
     }
 }
 
-impl Manager {
-    pub(super) fn stop_waiting(&mut self, key: &ObjectKey) {
-        for wait in self.pods.stop_waiting(key) {
-            self.pool_waits(&wait);
+impl Pods {
+    pub(super) fn stop_waiting(&mut self, key: &ObjectKey, networks: &Networks, dirty: &mut Dirty) {
+        for wait in self.wait_no_more(key) {
+            pool_waits(&wait, networks, dirty);
         }
     }
 
     /// A place was taken or given back; that shows where few are left.
-    pub(super) fn place_moved(&mut self, key: PoolKey) {
-        let Some(pool) = self.pods.pools.get(key) else { return };
-        let owner = self.networks.with_id(key.network).and_then(NetworkState::owner);
-        self.owners.room_moved(owner);
+    pub(super) fn place_moved(&self, key: PoolKey, networks: &Networks, dirty: &mut Dirty) {
+        let Some(pool) = self.pools.get(key) else { return };
+        let owner = networks.with_id(key.network).and_then(NetworkState::owner);
+        if let Some(owner) = owner {
+            dirty.status_later(owner);
+        }
         // One more or one less may be the one that counts.
         if pool.is_nearly_full_with(pool.free().saturating_sub(1)) {
-            self.pool_waits(&Wait::Pool(key));
+            pool_waits(&Wait::Pool(key), networks, dirty);
         }
     }
 
-    /// Who waits for an address shows in the network's status.
-    pub(super) fn pool_waits(&mut self, wait: &Wait) {
-        let Wait::Pool(key) = wait else { return };
-        let network = self.networks.with_id(key.network);
-        self.dirty.statuses(network.and_then(NetworkState::owner).cloned());
-    }
-
     /// Everybody who waits for this is tried again.
-    pub(crate) fn wake(&mut self, wait: &Wait) {
-        let pods = self.pods.waiting.get(wait).into_iter().flatten();
-        self.dirty.pods(pods.map(|(_, pod)| pod.clone()));
+    pub(crate) fn wake(&self, wait: &Wait, dirty: &mut Dirty) {
+        let pods = self.waiting.get(wait).into_iter().flatten();
+        dirty.pods(pods.map(|(_, pod)| pod.clone()));
     }
+}
+
+/// Who waits for an address shows in the network's status.
+pub(super) fn pool_waits(wait: &Wait, networks: &Networks, dirty: &mut Dirty) {
+    let Wait::Pool(key) = wait else { return };
+    let network = networks.with_id(key.network);
+    dirty.statuses(network.and_then(NetworkState::owner).cloned());
 }

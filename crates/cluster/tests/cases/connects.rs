@@ -461,8 +461,8 @@ fn places_that_cannot_be_kept_are_said() {
     assert_eq!(
         world.accepted("c"),
         "True/ValidationSucceeded All validation checks passed successfully; The annotated place of network 'blue' was not kept: \
-         layer3_1 has the same block or slice; The annotated place of layer3_9 was not kept: [10.9.0.0/24] are not one block or \
-         slice of the connect subnets"
+         layer3_1 has the same block or parcel; The annotated place of layer3_9 was not kept: [10.9.0.0/24] are not one block or \
+         parcel of the connect subnets"
     );
 }
 

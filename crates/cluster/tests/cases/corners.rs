@@ -300,6 +300,43 @@ fn addresses_of_nodes_are_no_pod_subnets() {
     assert!(ready(&world, "a/net").starts_with("True/"), "{}", ready(&world, "a/net"));
 }
 
+/// The end of a node's tunnels is an address of the node itself, also where its kubelet names another one: a subnet with it
+/// is refused, until the node's record says something else.
+#[test]
+fn ends_of_tunnels_are_no_pod_subnets() {
+    let mut world = World::new(ipv4(), &["n1", "n2"]);
+    let tunnel = |address: &str| {
+        json!({"metadata": {"annotations": {
+            "k8s.ovn.org/node-chassis-id": "c1",
+            "k8s.ovn.org/node-encap-ips": json!([address]).to_string(),
+        }}})
+    };
+    let kubelet = json!({"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}});
+    world.change(Kind::Node, "n1", &kubelet);
+    world.change(Kind::Node, "n1", &tunnel("172.18.0.2"));
+    world.tenant("a");
+    world.tenant("b");
+    world.namespace("c", json!({}));
+    world.layer2("a/net", &["172.18.0.0/16"]);
+    world.layer2("b/net", &["172.19.0.0/16"]);
+    let hand = json!({"type": "ovn-k8s-cni-overlay", "name": "hand", "topology": "layer2", "role": "secondary",
+                      "subnets": "172.18.0.0/24", "netAttachDefName": "c/hand"});
+    world.nad("c/hand", &hand.to_string());
+    world.pod_with("c/early", "n2", json!({"k8s.v1.cni.cncf.io/networks": "hand"}));
+    let ready = |world: &World, path: &str| world.udn_condition(path, "NetworkReady");
+    let refused = "False/OverlappingSubnets subnet 172.18.0.0/16 has the address 172.18.0.2 of node n1 itself: use another subnet";
+    assert_eq!(ready(&world, "a/net"), refused);
+    assert!(!world.has_nad("a/net"));
+    assert_eq!(world.networks("c/early"), Value::Null, "what is written by hand is judged alike");
+    assert!(ready(&world, "b/net").starts_with("True/"), "{}", ready(&world, "b/net"));
+    // The end moves into a network that runs, which stays, and out of what was refused.
+    world.change(Kind::Node, "n1", &tunnel("172.19.0.2"));
+    assert!(ready(&world, "a/net").starts_with("True/"), "{}", ready(&world, "a/net"));
+    assert_ne!(world.networks("c/early"), Value::Null, "{:?}", world.said);
+    world.restart(|_| {});
+    assert!(ready(&world, "b/net").starts_with("True/"), "{}", ready(&world, "b/net"));
+}
+
 /// A NAD of another namespace gives a pod nothing, by hand or rendered, and the answer does not say whether it is there.
 #[test]
 fn a_nad_of_another_namespace_gives_nothing() {

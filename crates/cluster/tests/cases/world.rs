@@ -272,7 +272,7 @@ impl World {
         self.put(json!({"kind": "ZoneReport", "metadata": {"name": node}, "spec": spec}));
     }
 
-    /// Who has which block or slice, as the annotation says it.
+    /// Who has which block or parcel, as the annotation says it.
     pub(crate) fn blocks(&self, name: &str) -> Value {
         self.annotation(Kind::ClusterNetworkConnect, name, "k8s.ovn.org/network-subnets")
     }

@@ -11,12 +11,15 @@ use std::collections::BTreeSet;
 
 const VRF: &str = "vrf ";
 
-/// The words of each step before the devices go, without steps that say nothing.
-pub(super) fn steps(ops: &[Op]) -> Vec<String> {
+/// The words of each step before the devices go, without steps that say nothing. Of some sections only the mark is there still: these
+/// have no instance that could end.
+pub(super) fn steps(ops: &[Op], there: &BTreeSet<String>) -> Vec<String> {
     let gone: BTreeSet<&str> =
         ops.iter().filter_map(deleted).filter_map(|section| vrf(&section.first)).collect();
     let emptied: String = ops.iter().filter_map(emptied).collect();
-    let of_gone = |section: &&FrrSection| instance_of(&section.first).is_some_and(|vrf| gone.contains(vrf));
+    let of_gone = |section: &&FrrSection| {
+        there.contains(&section.first) && instance_of(&section.first).is_some_and(|vrf| gone.contains(vrf))
+    };
     let instances = ops.iter().filter_map(deleted).filter(of_gone);
     let ended: String = instances.map(|section| format!("{}\n", text::undo(&section.first))).collect();
     [emptied, ended].into_iter().filter(|words| !words.is_empty()).collect()
@@ -63,6 +66,12 @@ mod tests {
         Item::Section(FrrSection { first: first.into(), lines: lines.into() })
     }
 
+    /// Everything that is spoken of is there.
+    fn steps(ops: &[Op]) -> Vec<String> {
+        let sections = ops.iter().filter_map(deleted);
+        super::steps(ops, &sections.map(|section| section.first.clone()).collect())
+    }
+
     fn delete(first: &str, lines: &str) -> Op {
         Op::Delete(section(first, lines))
     }
@@ -76,6 +85,8 @@ mod tests {
         assert_eq!(steps(&ops), ["vrf blue\n no vni 1001\nexit\n", "no router bgp 64999 vrf blue\n"]);
         let ops = [delete("vrf blue", ""), delete("router bgp 64999 vrf blue", "")];
         assert_eq!(steps(&ops), ["no router bgp 64999 vrf blue\n"], "what is empty already is not said");
+        let only_vrf = ["vrf blue".to_owned()].into();
+        assert_eq!(super::steps(&ops, &only_vrf), [""; 0], "its instance has ended already");
     }
 
     #[test]

@@ -95,6 +95,8 @@ impl CniServer {
 }
 
 async fn accept(listener: UnixListener, desk: Arc<Desk>) -> String {
+    // Without a bound: only root can call, which is the container runtime, and that calls once for each sandbox that it makes, looks at or
+    // removes just then. A call ends within its limit, and one that was turned away would come again.
     let mut calls = JoinSet::new();
     let sweeper = desk.clone();
     calls.spawn(async move { sweeper.sweep_once().await });

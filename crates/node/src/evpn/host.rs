@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use causeway_host::{Applied, Error, Frr, Mark, follow_addresses, follow_kernel};
+use causeway_host::{Applied, Frr};
 use causeway_types::host::{HostPlan, HostUpdate};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -78,8 +78,11 @@ impl Work {
         }
     }
 
-    pub(super) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> String {
-        let mut kernel = kernel_events();
+    pub(super) async fn run(
+        mut self,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+        mut kernel: watch::Receiver<u64>,
+    ) -> String {
         let (mut switches, mut frr) = (self.switches.events(), self.frr.events());
         let mut whole = Instant::now();
         loop {
@@ -102,7 +105,9 @@ impl Work {
                 }
                 Ok(()) = switches.changed() => Look { ports: true, flows: true, ..Look::default() },
                 Ok(()) = frr.changed() => Look { frr: true, ..Look::default() },
-                () = self.flows_have_changed() => Look { flows: true, ..Look::default() },
+                () = flows_have_changed(Arc::clone(&self.outputs)) => Look { flows: true, ..Look::default() },
+                ended = self.switches.ended() => return ended,
+                ended = self.frr.ended() => return ended,
                 () = sleep(pause) => Look::default(),
             };
             self.look = self.look.and(look);
@@ -201,15 +206,15 @@ impl Work {
             self.said.send_if_modified(|known| std::mem::replace(known, state.clone()) != state);
         }
     }
+}
 
-    async fn flows_have_changed(&self) {
-        loop {
-            sleep(COUNT).await;
-            let outputs = Arc::clone(&self.outputs);
-            let count = tokio::task::spawn_blocking(move || lock(&outputs).flows_have_changed());
-            if count.await.unwrap_or(true) {
-                return;
-            }
+async fn flows_have_changed(outputs: Arc<Mutex<Outputs>>) {
+    loop {
+        sleep(COUNT).await;
+        let outputs = Arc::clone(&outputs);
+        let count = tokio::task::spawn_blocking(move || lock(&outputs).flows_have_changed());
+        if count.await.unwrap_or(true) {
+            return;
         }
     }
 }
@@ -225,27 +230,4 @@ fn some_of(problems: &BTreeSet<String>) -> String {
 
 fn lock(outputs: &Mutex<Outputs>) -> std::sync::MutexGuard<'_, Outputs> {
     outputs.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Changes with every event of the kernel that may concern the plan.
-fn kernel_events() -> watch::Receiver<u64> {
-    events(|tell| follow_kernel(Mark::EVPN, tell))
-}
-
-/// Changes when somebody may have given a device an IPv4 address, or taken one away.
-pub(super) fn address_events(device: &str) -> watch::Receiver<u64> {
-    events(|tell| follow_addresses(device, Mark::EVPN, tell))
-}
-
-/// Where the kernel does not tell, only the slow look remains.
-fn events(follow: impl FnOnce(Box<dyn FnMut() -> bool + Send>) -> Result<(), Error>) -> watch::Receiver<u64> {
-    let (sender, receiver) = watch::channel(0);
-    let tell = move || {
-        sender.send_modify(|count| *count += 1);
-        !sender.is_closed()
-    };
-    if let Err(error) = follow(Box::new(tell)) {
-        warn!(%error, "changes of the node are seen late");
-    }
-    receiver
 }

@@ -123,8 +123,7 @@ impl Outputs {
         let mut again = Look::default();
         let frr = look.frr && self.frr_matters(plan);
         if frr && (look.ports || look.kernel) {
-            // What it does not let go of now is seen below, and said there.
-            let _seen_below = self.frr.let_go(plan);
+            self.frr.let_go_once(plan);
         }
         if look.ports {
             again.ports = add(&mut all, bring(&mut self.ports, plan));

@@ -1,6 +1,7 @@
 //! The agent's own task: databases in, updates of the plan out.
 
 use causeway_evpn::{Agent, Node, Refused};
+use causeway_host::Mark;
 use causeway_ovsdb_client::ovsdb::Event;
 use causeway_ovsdb_client::{Client, ClientEvent, Remote, TlsFiles};
 use causeway_runtime::{Health, Tasks, describe, serve};
@@ -11,11 +12,12 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::flags::EvpnFlags;
-use super::host::{Order, SETTLE, Work, address_events};
+use super::host::{Order, SETTLE, Work};
 use super::metrics::Metrics;
 use super::outputs::{Outputs, ways};
 use super::switch::SwitchSeen;
 use super::{rows, switch, vtep};
+use crate::kernel_events::{address_events, kernel_events};
 
 /// Runs the agent until it is told to end.
 ///
@@ -36,13 +38,17 @@ pub async fn run(flags: EvpnFlags) -> anyhow::Result<()> {
     let (orders, received) = mpsc::unbounded_channel();
     let (said, state) = watch::channel(Err("nothing is planned yet".to_owned()));
     let work = Work::new(Outputs::new(&flags), &flags.frr(), metrics.clone(), said);
-    tasks.start("host", work.run(received));
+    let kernel = kernel_events(&mut tasks, Mark::EVPN);
+    tasks.start("host", work.run(received, kernel));
+    // Whoever was told the end of the tunnels need not look for it.
+    let told = flags.vtep.is_none();
+    let addresses = told.then(|| address_events(&mut tasks, &flags.vtep_device, Mark::EVPN));
     serve(&mut tasks, flags.metrics_address, registry, health.clone()).await?;
     let mut task = Task::new(flags, tls, orders, metrics, health, state);
     task.agent.remember(ways()?);
     info!("the EVPN agent has started");
     tokio::select! {
-        () = task.work() => {}
+        () = task.work(addresses) => {}
         ended = tasks.ended() => return Err(ended.into()),
         () = told_to_end() => info!("ending; what is exposed stays so"),
     }
@@ -111,9 +117,7 @@ impl Task {
         }
     }
 
-    async fn work(&mut self) {
-        // Whoever was told the end of the tunnels need not look for it.
-        let mut addresses = self.flags.vtep.is_none().then(|| address_events(&self.flags.vtep_device));
+    async fn work(&mut self, mut addresses: Option<watch::Receiver<u64>>) {
         loop {
             tokio::select! {
                 event = self.switch.next() => self.on_switch(event),

@@ -4,50 +4,12 @@ use super::look::{INTERFACE, PORT, Switch, text};
 use causeway_ovsdb_client::ovsdb::{
     Atom, Condition, Datum, Mutation, Mutator, Op, RowRef, Str, Transaction, Uuid,
 };
-use std::collections::BTreeMap;
+use causeway_types::around::{BridgePort, BridgeSeen, Bridges, PortKind};
 
 /// Where ovn-controller reads which bridge leads to which physical network.
 const MAPPINGS: &str = "ovn-bridge-mappings";
 /// Where whoever installs the node may say which port of a bridge is the card.
 const UPLINK: &str = "bridge-uplink";
-
-/// Bridges by name; the integration bridge is not among them.
-pub type Bridges = BTreeMap<String, BridgeSeen>;
-
-/// A row of `Bridge` in the switch's database, with its ports.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct BridgeSeen {
-    /// Another one for a bridge that was made again.
-    pub id: String,
-    /// Which port is the card, where somebody has written it down.
-    pub uplink: Option<String>,
-    /// Its ports by name.
-    pub ports: BTreeMap<String, BridgePort>,
-}
-
-/// A row of `Port`, and what its interface says.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct BridgePort {
-    /// From the `type` of its interface; several interfaces make a bond.
-    pub kind: PortKind,
-    /// The number by which flows know it; none while the switch has not opened it.
-    pub number: Option<u32>,
-}
-
-/// Kinds of ports, as far as they tell which one is the card to the outside.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum PortKind {
-    /// A device that is there without the switch: a card, a bond of the kernel, a VLAN, a cable.
-    Card,
-    /// A bond of the switch itself, which has a number for each of its cards and none of its own.
-    Bond,
-    /// A device of the node that the switch has made.
-    Internal,
-    /// A patch to another bridge.
-    Patch,
-    /// Tunnels and the like.
-    Other,
-}
 
 /// Which bridge leads to a physical network.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -2,8 +2,8 @@
 
 use super::error::Error;
 use causeway_ovsdb_client::ovsdb::{Atom, Datum, MonitorTable, Replica, RowRef, Str, TableId, Uuid};
+use causeway_types::around::SwitchFacts;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 pub(super) const BRIDGE: &str = "Bridge";
 pub(super) const PORT: &str = "Port";
@@ -21,17 +21,6 @@ const ZONE_OF: &str = "ct-zone-";
 pub(super) const SWITCH: &str = "Open_vSwitch";
 /// The type of a bridge whose packets are carried by the switch itself.
 const USERSPACE: &str = "netdev";
-
-/// What the node's Open vSwitch says of itself. Only read: whoever installs the node sets it.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct SwitchFacts {
-    /// `external_ids:system-id`.
-    pub chassis: Option<String>,
-    /// `external_ids:ovn-encap-ip`.
-    pub encap_ips: Vec<IpAddr>,
-    /// Whether packets are carried by the switch itself, not by the kernel.
-    pub userspace: bool,
-}
 
 /// The tables and columns that are held.
 pub(super) fn monitored() -> Vec<MonitorTable> {

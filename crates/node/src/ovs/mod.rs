@@ -12,9 +12,10 @@ mod look;
 mod ops;
 mod task;
 
-pub use bridges::{BridgePort, BridgeSeen, Bridges, Mapping, PortKind};
+pub use bridges::Mapping;
+pub use causeway_types::around::{BridgePort, BridgeSeen, Bridges, PortKind, SwitchFacts};
 pub use error::Error;
 pub use internal::PortProblem;
-pub use look::{PodPortSeen, SwitchFacts};
+pub use look::PodPortSeen;
 pub use ops::PodPort;
 pub use task::{InternalPorts, Ovs, OvsConfig};

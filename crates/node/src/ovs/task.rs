@@ -1,9 +1,9 @@
 //! The task that owns the connection, and the handle by which others ask it.
 
-use super::bridges::{Bridges, Mapping};
+use super::bridges::Mapping;
 use super::error::Error;
 use super::internal::{PortProblem, ensure_internal, wanted};
-use super::look::{Milestone, PodPortSeen, Switch, SwitchFacts, monitored, text};
+use super::look::{Milestone, PodPortSeen, Switch, monitored, text};
 use super::ops::{PodPort, ensure_pods, remove_sandbox};
 use causeway_ovn::generated::vswitch::DATABASE;
 use causeway_ovsdb_client::ovsdb::{
@@ -11,6 +11,7 @@ use causeway_ovsdb_client::ovsdb::{
 };
 use causeway_ovsdb_client::{Client, ClientConfig, ClientEvent, Remote, TlsFiles};
 use causeway_runtime::Tasks;
+use causeway_types::around::{Bridges, SwitchFacts};
 use causeway_types::host::{HostPlan, Item, Key, Planned};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -224,6 +225,8 @@ struct Task {
     client: Client,
     bridge: String,
     asks: mpsc::Receiver<Ask>,
+    /// Without a bound of its own: whoever asks waits for the answer, and what he takes back goes. So no more wait here than ask at one
+    /// moment, also while the database is away.
     queue: VecDeque<(Ask, u8)>,
     sent: FxHashMap<RequestId, Sent>,
     /// By the name of the port.
@@ -265,14 +268,13 @@ impl Task {
 
     /// Answers or sends what is asked, while the replica can be trusted.
     fn work(&mut self) {
+        self.queue.retain(|(ask, _)| !ask.is_taken_back());
         if !self.client.session().is_synced() {
             return;
         }
         // What has to wait for the next event comes back into the queue.
         for (ask, attempts) in std::mem::take(&mut self.queue) {
-            if !ask.is_taken_back() {
-                self.begin(ask, attempts);
-            }
+            self.begin(ask, attempts);
         }
         self.tell_ovn();
         self.client.flush();

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use causeway_host::Connections;
+use causeway_plan::progress::Signs;
 use causeway_plan::running;
 use causeway_record::ObjectKey;
 use causeway_runtime::Tasks;
@@ -25,7 +26,6 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::silence::Signs;
 use crate::ovs::Ovs;
 
 /// The switch's memory is not read more often than this, and a slow look has a longer pause after it.

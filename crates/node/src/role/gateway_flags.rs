@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::gateway::Told;
+use causeway_plan::node::gateway::Told;
 
 /// Flags of the node's gateway
 #[derive(Clone, Debug, clap::Args)]

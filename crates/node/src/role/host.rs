@@ -1,14 +1,16 @@
 //! The host's side: Open vSwitch ports, the kernel, nftables and flows, in a task of its own. The role's task tells it what is planned
 //! and never waits for it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use causeway_host::{Applied, Connections, Host, Kernel, Mark, Problem, Programs, follow_kernel};
+use causeway_host::{Applied, Connections, Host, Kernel, Problem, Programs};
 use causeway_ovsdb_client::Remote;
 use causeway_plan::host::INTEGRATION_BRIDGE;
+use causeway_plan::progress::Trouble;
 use causeway_runtime::Tasks;
 use causeway_types::NetworkName;
 use causeway_types::host::{HostPlan, HostUpdate, Owner};
@@ -50,7 +52,7 @@ pub(super) struct HostTask {
     slot: Arc<Slot>,
     /// Says that there is something in the slot.
     filled: mpsc::Sender<()>,
-    state: watch::Receiver<Result<(), String>>,
+    state: watch::Receiver<State>,
     writes: Arc<AtomicU64>,
 }
 
@@ -64,7 +66,8 @@ impl HostTask {
         events: watch::Receiver<u64>,
     ) -> HostTask {
         let (slot, (filled, updates)) = (Arc::new(Slot::default()), mpsc::channel(1));
-        let (said, state) = watch::channel(Err("the host is not planned yet".to_owned()));
+        let health = Err("the host is not planned yet".to_owned());
+        let (said, state) = watch::channel(State { health, lasting: Vec::new() });
         let writes = Arc::new(AtomicU64::new(0));
         let programs = Arc::new(Mutex::new(programs));
         let problems = Vec::new();
@@ -95,7 +98,17 @@ impl HostTask {
 
     /// Whether the node itself is as planned; what only concerns one network of a user is not asked here.
     pub(super) fn health(&self) -> Result<(), String> {
-        self.state.borrow().clone()
+        self.state.borrow().health.clone()
+    }
+
+    /// What could not be done for networks, services and pods, also when it was tried again.
+    pub(super) fn troubles(&self) -> Vec<Trouble> {
+        let state = self.state.borrow();
+        state
+            .lasting
+            .iter()
+            .filter_map(|lacks| Trouble::of_host(lacks.owner.as_ref()?, &lacks.text))
+            .collect()
     }
 
     /// How many changes were made.
@@ -106,9 +119,18 @@ impl HostTask {
 
 /// What could not be done, and for whom.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Trouble {
+struct Lack {
     owner: Option<Owner>,
     text: String,
+}
+
+/// How the host is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct State {
+    /// Of the node itself.
+    health: Result<(), String>,
+    /// What could not be done twice in a row.
+    lasting: Vec<Lack>,
 }
 
 struct Work {
@@ -117,14 +139,14 @@ struct Work {
     ovs: Ovs,
     kernel: Kernel,
     programs: Arc<Mutex<Programs>>,
-    said: watch::Sender<Result<(), String>>,
+    said: watch::Sender<State>,
     /// To the bridges on which flows are planned.
     held: Held,
     /// To the daemons of FRR that sections are planned for.
     frr: Held,
     writes: Arc<AtomicU64>,
     /// What was said last, so that it is said once.
-    problems: Vec<Trouble>,
+    problems: Vec<Lack>,
 }
 
 impl Work {
@@ -162,7 +184,9 @@ impl Work {
                 Ok(()) = ready.changed() => {}
                 Ok(()) = switches.changed() => {}
                 Ok(()) = frr.changed() => {}
-                () = self.flows_have_changed() => {}
+                () = flows_have_changed(Arc::clone(&self.programs)) => {}
+                ended = self.held.ended() => return ended,
+                ended = self.frr.ended() => return ended,
                 () = sleep(pause) => {}
             }
         }
@@ -178,7 +202,7 @@ impl Work {
 
     /// Ports first: they make the devices that the kernel's part is about. A port that cannot be made holds back only
     /// what hangs on it.
-    async fn apply(&mut self, plan: &Arc<HostPlan>) -> Vec<Trouble> {
+    async fn apply(&mut self, plan: &Arc<HostPlan>) -> Vec<Lack> {
         self.held.only(&lock(&self.programs).sockets(plan));
         self.frr.only(&lock(&self.programs).frr_sockets(plan));
         let mut problems = self.apply_ports(plan).await;
@@ -187,7 +211,7 @@ impl Work {
         let applied = match applied {
             Ok(applied) => applied,
             Err(error) => {
-                problems.push(Trouble { owner: None, text: error.to_string() });
+                problems.push(Lack { owner: None, text: error.to_string() });
                 return problems;
             }
         };
@@ -195,28 +219,16 @@ impl Work {
             info!(changes = applied.writes, "the host was changed as planned");
             self.writes.fetch_add(applied.writes as u64, Ordering::Relaxed);
         }
-        let trouble = |problem: Problem| {
+        let lack = |problem: Problem| {
             let text = problem.to_string();
-            Trouble { owner: problem.owner, text }
+            Lack { owner: problem.owner, text }
         };
-        problems.extend(applied.problems.into_iter().map(trouble));
+        problems.extend(applied.problems.into_iter().map(lack));
         problems
     }
 
-    /// Returns when flows of ours are gone, or more than there should be.
-    async fn flows_have_changed(&self) {
-        loop {
-            sleep(COUNT).await;
-            let programs = Arc::clone(&self.programs);
-            let look = tokio::task::spawn_blocking(move || lock(&programs).have_changed());
-            if look.await.unwrap_or(true) {
-                return;
-            }
-        }
-    }
-
-    async fn apply_ports(&self, plan: &Arc<HostPlan>) -> Vec<Trouble> {
-        let whole = |text: String| vec![Trouble { owner: None, text }];
+    async fn apply_ports(&self, plan: &Arc<HostPlan>) -> Vec<Lack> {
+        let whole = |text: String| vec![Lack { owner: None, text }];
         let ports = match timeout(PATIENCE, self.ovs.ensure_internal(Arc::clone(plan))).await {
             Ok(Ok(ports)) => ports,
             Ok(Err(error)) => return whole(error.to_string()),
@@ -226,19 +238,32 @@ impl Work {
             }
         };
         self.writes.fetch_add(u64::from(ports.written), Ordering::Relaxed);
-        let trouble = |p: crate::ovs::PortProblem| Trouble { owner: p.owner, text: p.error.to_string() };
-        ports.problems.into_iter().map(trouble).collect()
+        let lack = |p: crate::ovs::PortProblem| Lack { owner: p.owner, text: p.error.to_string() };
+        ports.problems.into_iter().map(lack).collect()
     }
 
-    fn tell(&mut self, plan: &HostPlan, problems: Vec<Trouble>) {
+    fn tell(&mut self, plan: &HostPlan, problems: Vec<Lack>) {
         for problem in problems.iter().filter(|problem| !self.problems.contains(problem)) {
             let owner = problem.owner.as_ref().map_or("node", Owner::as_str);
             warn!(owner, problem = problem.text, "the host is not as planned");
         }
-        let was_well = self.said.borrow().is_ok();
-        let state = health(plan, &problems, was_well);
+        let was_well = self.said.borrow().health.is_ok();
+        let health = health(plan, &problems, was_well);
+        let state = State { health, lasting: lasting(&self.problems, &problems) };
         self.problems = problems;
         self.said.send_if_modified(|known| std::mem::replace(known, state.clone()) != state);
+    }
+}
+
+/// Returns when flows of ours are gone, or more than there should be.
+async fn flows_have_changed(programs: Arc<Mutex<Programs>>) {
+    loop {
+        sleep(COUNT).await;
+        let programs = Arc::clone(&programs);
+        let look = tokio::task::spawn_blocking(move || lock(&programs).have_changed());
+        if look.await.unwrap_or(true) {
+            return;
+        }
     }
 }
 
@@ -256,9 +281,15 @@ fn apply(kernel: Kernel, programs: &Mutex<Programs>, plan: &HostPlan) -> Applied
     applied
 }
 
+/// What is in the way of the same owner as before: what stands on something else may come a moment later than that.
+fn lasting(before: &[Lack], now: &[Lack]) -> Vec<Lack> {
+    let known: BTreeSet<Option<&Owner>> = before.iter().map(|lack| lack.owner.as_ref()).collect();
+    now.iter().filter(|lack| known.contains(&lack.owner.as_ref())).cloned().collect()
+}
+
 /// The node is well when its own things and those of the default network are as planned. One that is held keeps what it
 /// had, and so its health.
-fn health(plan: &HostPlan, problems: &[Trouble], was_well: bool) -> Result<(), String> {
+fn health(plan: &HostPlan, problems: &[Lack], was_well: bool) -> Result<(), String> {
     let default = Owner::network(&NetworkName::default_network());
     if let Some(reason) = plan.hold_of(&default).filter(|_| !was_well) {
         return Err(reason.to_owned());
@@ -290,25 +321,20 @@ fn sockets(vswitch: &Remote) -> Option<PathBuf> {
     }
 }
 
-/// Changes with every event of the kernel. Where the kernel does not tell, only the slow look remains.
-pub(super) fn kernel_events() -> watch::Receiver<u64> {
-    let (sender, receiver) = watch::channel(0);
-    let tell = move || {
-        sender.send_modify(|count| *count += 1);
-        !sender.is_closed()
-    };
-    if let Err(error) = follow_kernel(Mark::NODE, tell) {
-        warn!(%error, "changes of the host are seen late");
-    }
-    receiver
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn trouble(owner: Option<&str>) -> Trouble {
-        Trouble { owner: owner.map(Owner::new), text: "no".into() }
+    fn trouble(owner: Option<&str>) -> Lack {
+        Lack { owner: owner.map(Owner::new), text: "no".into() }
+    }
+
+    #[test]
+    fn what_comes_right_when_it_is_tried_again_is_no_news() {
+        let (red, blue) = (trouble(Some("network:red")), trouble(Some("network:blue")));
+        assert_eq!(lasting(&[], std::slice::from_ref(&red)), []);
+        let later = Lack { text: "still no".into(), ..red.clone() };
+        assert_eq!(lasting(&[red, trouble(None)], &[later.clone(), blue]), [later]);
     }
 
     #[test]

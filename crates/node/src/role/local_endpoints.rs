@@ -13,7 +13,7 @@ use causeway_runtime::pages::{Page, answer_all, asked};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -46,15 +46,21 @@ impl LocalEndpointPorts {
 }
 
 async fn keep(mut wanted: watch::Receiver<Arc<Wanted>>) -> String {
-    let mut open = BTreeMap::new();
+    let mut servers = JoinSet::new();
+    let mut open: BTreeMap<u16, AbortHandle> = BTreeMap::new();
     loop {
         let now = Arc::clone(&wanted.borrow_and_update());
-        open.retain(|port, _| now.contains_key(port));
+        for (_, server) in open.extract_if(.., |port, _| !now.contains_key(port)) {
+            server.abort();
+        }
         let mut missing = false;
         for port in now.keys() {
             if !open.contains_key(port) {
-                match listen(*port, wanted.clone()).await {
-                    Ok(server) => drop(open.insert(*port, server)),
+                match listen(*port).await {
+                    Ok(listener) => {
+                        let server = servers.spawn(serve(*port, listener, wanted.clone()));
+                        open.insert(*port, server);
+                    }
                     Err(error) => {
                         warn!(port, %error, "nobody outside hears how many endpoints of its service are here");
                         missing = true;
@@ -64,32 +70,31 @@ async fn keep(mut wanted: watch::Receiver<Arc<Wanted>>) -> String {
         }
         tokio::select! {
             changed = wanted.changed() => if changed.is_err() { return "nobody asks any more".into() },
+            Some(ended) = servers.join_next() => match ended {
+                Err(error) if error.is_cancelled() => {}
+                Err(error) => return error.to_string(),
+                Ok(reason) => return reason,
+            },
             () = sleep(RETRY), if missing => {}
         }
     }
 }
 
-/// A listener, which ends with this value.
-struct Server(JoinHandle<String>);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.0.abort();
+/// For both families where the node has both, else for IPv4.
+async fn listen(port: u16) -> std::io::Result<TcpListener> {
+    match TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await {
+        Ok(both) => Ok(both),
+        Err(_) => TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await,
     }
 }
 
-/// For both families where the node has both, else for IPv4.
-async fn listen(port: u16, wanted: watch::Receiver<Arc<Wanted>>) -> std::io::Result<Server> {
-    let both = TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))).await;
-    let listener = match both {
-        Ok(listener) => listener,
-        Err(_) => TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await?,
-    };
+/// Answers as long as the port is wanted; why it cannot go on.
+async fn serve(port: u16, listener: TcpListener, wanted: watch::Receiver<Arc<Wanted>>) -> String {
     let pages = Arc::new(move |request: &str| match asked(request) {
         Some(_) => page(wanted.borrow().get(&port)),
         None => Page::only_get(),
     });
-    Ok(Server(tokio::spawn(async move { answer_all(&listener, pages).await })))
+    answer_all(&listener, pages).await
 }
 
 fn page(here: Option<&LocalEndpoints>) -> Page {

@@ -13,13 +13,9 @@
 //! Nothing is written anywhere before every watched kind has listed once. A watch that breaks later keeps what is
 //! known: old is better than half.
 
-mod annotations;
-mod carried_out;
 mod cgroups;
 mod endings;
 mod flags;
-mod freed;
-mod gateway;
 mod gateway_flags;
 mod host;
 mod isolation_flags;
@@ -30,13 +26,8 @@ mod metrics;
 mod on_a_switch;
 mod outside;
 mod processes;
-mod rendered;
-mod report;
 mod run;
-mod silence;
 mod status;
-mod trouble;
-mod underlay;
 mod wiring;
 
 pub use flags::NodeFlags;

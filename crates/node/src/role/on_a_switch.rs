@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 
 use causeway_api::annotations::{Annotation as _, GatewayConfig, TunnelMtu};
 use causeway_api::intent::ClusterConfig;
-use causeway_host::{Connections, Kernel};
+use causeway_host::{Connections, Kernel, Mark};
 use causeway_ovsdb_client::Remote;
 use causeway_plan::host::INTEGRATION_BRIDGE;
+use causeway_plan::progress::Signs;
 use causeway_record::{Node, ObjectKey, Protocol, ServicePort};
 use causeway_runtime::{Health, Tasks};
 use causeway_testing::{Switch, program};
-use causeway_types::NodeId;
-use causeway_types::host::{Flow, HostPlan, Item, Owner};
-use causeway_zone::{BridgePorts, Zone, ZoneConfig};
+use causeway_types::host::{Flow, HostPlan, HostUpdate, Item, Owner};
+use causeway_types::{NetworkName, NodeId};
+use causeway_zone::{BridgePorts, Subject, Zone, ZoneConfig};
 use clap::Parser;
 use nix::sched::{CloneFlags, unshare};
 use prometheus_client::registry::Registry;
@@ -22,9 +23,9 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::endings::Endings;
 use super::flags::NodeFlags;
-use super::host::{HostTask, kernel_events, programs};
+use super::host::{HostTask, programs};
 use super::outside::Outside;
-use super::silence::Signs;
+use crate::kernel_events::kernel_events;
 use crate::ovs::{Ovs, OvsConfig};
 
 /// So long a change may take on a machine that is busy; what is promised is a second.
@@ -97,7 +98,8 @@ impl Followed {
         let ovs = ovs(&mut tasks, switch);
         let words = ["test", "--node-name=n1"].iter().chain(words);
         let flags = Words::try_parse_from(words).unwrap().flags;
-        let outside = Outside::start(&mut tasks, &flags, ovs, kernel_events());
+        let events = kernel_events(&mut tasks, Mark::NODE);
+        let outside = Outside::start(&mut tasks, &flags, ovs, events);
         Followed { outside, own: Node::new("n1".parse().unwrap()), _tasks: tasks }
     }
 
@@ -266,7 +268,8 @@ impl Kept {
         let folder = program("ovs-ofctl").parent().unwrap().to_owned();
         let remote = Remote::list(&switch.database.remote()).unwrap().remove(0);
         let programs = programs(&remote, None).from_folder(&folder);
-        let host = HostTask::start(&mut tasks, ovs, Kernel, programs, kernel_events());
+        let events = kernel_events(&mut tasks, Mark::NODE);
+        let host = HostTask::start(&mut tasks, ovs, Kernel, programs, events);
         host.update(plan.clone().into());
         Kept { host, _tasks: tasks }
     }
@@ -321,6 +324,35 @@ fn flows_that_are_gone_come_back() {
         healed(&switch, "the bridge was made again").await;
         ofctl(&switch, &["del-flows", "tcp,tp_dst=7"]);
         healed(&switch, "somebody took a flow away").await;
+    });
+}
+
+/// What cannot be made for one network is told of that network, for as long as it is planned; the node is well.
+#[test]
+fn what_is_refused_is_told_of_its_network() {
+    on_own_node(|| async {
+        let switch = node();
+        let network: NetworkName = "cluster_udn_red".parse().unwrap();
+        let (place, actions) = ("br-ex".into(), "drop".into());
+        let bad = Flow { bridge: place, table: 0, priority: 9, matches: "frobnicate=1".into(), actions };
+        let mut plan = flows();
+        plan.add(&Owner::network(&network), Item::Flow(bad.clone()));
+        let mut kept = Kept::start(&switch, &plan);
+        kept.until_well().await;
+        while kept.host.troubles().is_empty() {
+            timeout(PATIENCE, kept.host.changed()).await.expect("it is told");
+        }
+        let troubles = kept.host.troubles();
+        let [trouble] = troubles.as_slice() else { panic!("{troubles:?}") };
+        assert_eq!(trouble.blame, [Subject::Network(network)]);
+        assert!(trouble.message.contains("frobnicate"), "{}", trouble.message);
+        assert_eq!(kept.host.health(), Ok(()));
+
+        let gone = [(Item::Flow(bad).key(), None)].into();
+        kept.host.update(HostUpdate { items: gone, ..HostUpdate::default() });
+        while !kept.host.troubles().is_empty() {
+            timeout(PATIENCE, kept.host.changed()).await.expect("it is taken back");
+        }
     });
 }
 

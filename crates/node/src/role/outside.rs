@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use causeway_api::annotations::{Annotation as _, GatewayConfig, GatewayMode};
 use causeway_host::{Kernel, Surroundings};
+use causeway_plan::node::Underlay;
+use causeway_plan::node::gateway::{Facts, Missing, Told, detect, ports};
 use causeway_record::{Node, Texts};
 use causeway_runtime::Tasks;
 use causeway_types::{Cidr, NodeName};
@@ -15,8 +17,6 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::flags::NodeFlags;
-use super::gateway::{Facts, Missing, Told, detect, ports};
-use super::underlay::Underlay;
 use crate::ovs::{Bridges, Mapping, Ovs, SwitchFacts};
 
 /// The name by which the bridge is known to OVN on every node: localnet ports carry it.

@@ -6,12 +6,14 @@ use std::io;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use causeway_host::Kernel;
+use causeway_host::{Kernel, Mark};
 use causeway_ovn::apply::Options;
 use causeway_ovn::declare::{Declarations, NORTHBOUND, SOUTHBOUND};
 use causeway_ovsdb_client::{Remote, TlsFiles};
 use causeway_plan::Dirty;
 use causeway_plan::host::{HostDirty, HostKeeper, INTEGRATION_BRIDGE};
+use causeway_plan::node::annotations;
+use causeway_plan::progress::{Component, Moment, Signs, Silence};
 use causeway_record::recording::Header;
 use causeway_record::{Action, Ended, Event, Kind, Outcome, OwnReport, Part, Priority, Request, Target};
 use causeway_runtime::watch::Watches;
@@ -25,21 +27,19 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::annotations;
 use super::endings::Endings;
 use super::flags::NodeFlags;
-use super::host::{HostTask, kernel_events, memory, programs};
+use super::host::{HostTask, memory, programs};
 use super::local_endpoints::LocalEndpointPorts;
 use super::messages::{Message, start_watches};
 use super::metrics::Metrics;
 use super::outside::Outside;
 use super::processes::ProcessWatch;
-use super::report;
-use super::silence::{Component, Signs, Silence};
 use super::wiring::Wiring;
+use crate::kernel_events::kernel_events;
 use crate::ovs::{Ovs, OvsConfig};
 use crate::{Applier, ApplierConfig};
-use looking::{Found, Said};
+use looking::{Found, Said, silence};
 
 /// Two processes must not write one zone.
 const LOCK: &str = "causeway_zone";
@@ -191,7 +191,7 @@ impl Task {
         let (state, recording) = begin(flags)?;
         let remotes = vec![flags.vswitch.clone()];
         let switch = OvsConfig { remotes, tls: tls.clone(), bridge: INTEGRATION_BRIDGE.into() };
-        let (ovs, events) = (Ovs::start(tasks, switch), kernel_events());
+        let (ovs, events) = (Ovs::start(tasks, switch), kernel_events(tasks, Mark::NODE));
         Ok(Task {
             state,
             recording,
@@ -217,7 +217,7 @@ impl Task {
             management: None,
             found: Found::default(),
             said: Said::default(),
-            silence: Silence::new(Instant::now()),
+            silence: Silence::new(Moment::ZERO),
             chassis: None,
             born: Instant::now(),
             listed: Instant::now(),
@@ -266,7 +266,7 @@ impl Task {
     fn wake(&self) -> Instant {
         let tick = self.state.zone.deadline().map(|ms| self.born + Duration::from_millis(ms));
         let look = (self.stirred && self.state.is_ready()).then(|| self.looked + LOOK_INTERVAL);
-        let listen = self.state.is_ready().then(|| self.silence.next(Instant::now()));
+        let listen = self.state.is_ready().then(|| self.born + self.silence.next(self.born.elapsed()));
         let next = tick.into_iter().chain(look).chain(listen).chain(self.endings.next()).min();
         next.unwrap_or_else(|| Instant::now() + LONGEST_SLEEP).max(Instant::now() + SHORTEST_SLEEP)
     }
@@ -411,7 +411,7 @@ impl Task {
 
     /// Hears who answers, asks where it is time to, and tells who has been silent for too long.
     fn listen(&mut self) {
-        let (now, signs) = (Instant::now(), self.signs());
+        let (now, signs) = (self.born.elapsed(), self.signs());
         self.silence.look(&signs, now);
         let questions = self.silence.questions(now);
         if questions.count {
@@ -421,7 +421,7 @@ impl Task {
             self.northbound.ask_alive();
             self.southbound.ask_alive();
         }
-        let silent = self.silence.silent(now);
+        let silent = self.silence.silent(now).map(|(who, since)| (who, self.born + since));
         for component in Component::ALL {
             match silent.filter(|(who, _)| *who == component) {
                 Some((_, since)) => self.health.silent(component.name(), since, component.advice()),
@@ -435,7 +435,7 @@ impl Task {
         self.said.silent = match (silent, known) {
             (None, _) => None,
             (Some((who, _)), Some(known)) if known.starts_with(who.name()) => Some(known),
-            (Some((who, since)), _) => Some(report::silence(&self.state.zone.config().node, who, since)),
+            (Some((who, since)), _) => Some(silence(&self.state.zone.config().node, who, since)),
         };
         self.wiring.set_silent(self.said.silent.as_deref());
     }
@@ -466,9 +466,10 @@ impl Task {
             let name = row.get("name").and_then(|name| name.one()?.as_str());
             name.map(|name| name.as_str()) == self.chassis.as_deref()
         });
+        let moment = |since: Instant| since.saturating_duration_since(self.born);
         Signs {
-            northbound: self.northbound.owes_since(),
-            southbound: self.southbound.owes_since(),
+            northbound: self.northbound.owes_since().map(moment),
+            southbound: self.southbound.owes_since().map(moment),
             asked: self.northbound.counted(),
             northd: self.southbound.counted(),
             controller: own.and_then(|row| row.get("nb_cfg")?.one()?.as_integer()),

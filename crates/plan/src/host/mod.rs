@@ -18,7 +18,7 @@ use causeway_types::host::{
     Target,
 };
 use causeway_types::{Mac, NetworkName, NodeName, management_port_device};
-use causeway_zone::{Active, Change, Here, Rendering, Zone};
+use causeway_zone::{Active, Change, Here, Rendering, Subject, Zone};
 
 pub use keeper::{HostDirty, HostKeeper, Touched};
 
@@ -59,6 +59,11 @@ pub fn host(zone: &Zone) -> HostPlan {
     let mut plan = HostPlan::default();
     plan.update(HostKeeper::default().follow(zone, &HostDirty::everything()));
     plan
+}
+
+/// Whom to tell when what an owner asks for cannot be. What is the node's own concerns the node, whose readiness says so.
+pub fn blame(owner: &Owner) -> Option<Subject> {
+    owner.as_network().map(Subject::Network).or_else(|| gateway::blame(owner))
 }
 
 /// The default network's management port. Other networks have one where they are on the fabric.

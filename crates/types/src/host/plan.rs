@@ -11,6 +11,8 @@ use super::item::Item;
 use super::key::Key;
 use crate::NetworkName;
 
+const NETWORK: &str = "network:";
+
 /// For whom an item is, and so whom to blame if it cannot be: `network:blue`, `node:tunnels`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -24,7 +26,12 @@ impl Owner {
 
     /// A network as an owner.
     pub fn network(name: &NetworkName) -> Self {
-        Self(format!("network:{name}"))
+        Self(format!("{NETWORK}{name}"))
+    }
+
+    /// The network, if it is one.
+    pub fn as_network(&self) -> Option<NetworkName> {
+        NetworkName::new(self.0.strip_prefix(NETWORK)?).ok()
     }
 
     /// A part of the node itself as an owner.

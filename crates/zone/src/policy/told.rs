@@ -204,7 +204,7 @@ impl Zone {
         node: Option<&record::Node>,
         changes: &mut Changes,
     ) {
-        let new = node.map(|node| (node.labels.clone(), node.addresses.as_slice().into()));
+        let new = node.map(|node| (node.labels.clone(), node.own_addresses().into_iter().collect()));
         self.with_policies(|policies, _| policies.set_node(name, new, changes));
     }
 

@@ -7,16 +7,17 @@ use causeway_api::crd::ZoneReportSpec;
 use causeway_ovn::apply::Engine;
 use causeway_ovsdb_client::ovsdb::RowRef;
 use causeway_plan::own_ports;
+use causeway_plan::progress::{
+    CarriedOut, Component, Gone, InUse, Keys, Ports, Progress, Rendered, RoadProgress, Trouble, Waits,
+    object, report,
+};
 use causeway_record::{Action, Kind, Part, Priority, Request, Target};
+use causeway_types::NodeName;
+use jiff::Timestamp;
 use rustc_hash::FxHasher;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::carried_out::CarriedOut;
-use super::super::freed::{Gone, InUse};
-use super::super::rendered::{Keys, Ports, Progress, Rendered};
-use super::super::report;
-use super::super::trouble::{Trouble, Waits};
 use super::Task;
 
 /// How long the first report waits until it is known what is rendered.
@@ -39,6 +40,8 @@ pub(super) struct Found {
     pub(super) gone: Gone,
     /// Who waits for rows that nobody is about to write.
     waits: [Waits; 2],
+    /// What the host could not be made.
+    of_host: Vec<Trouble>,
     /// Whether something else may be wanted of connections.
     pub(super) roads_stirred: bool,
     /// How far the databases were when connections were looked at.
@@ -74,6 +77,12 @@ struct Pulse {
     troubles: [u64; 2],
 }
 
+/// Who has not answered since when. The text stays the same as long as that is so.
+pub(super) fn silence(node: &NodeName, who: Component, since: Instant) -> String {
+    let clock = Timestamp::now().checked_sub(since.elapsed()).unwrap_or_default().strftime("%FT%TZ");
+    format!("{} on {node} has not answered since {clock}: {}", who.name(), who.advice())
+}
+
 /// Stands for the slices of a database that are held, fail or wait.
 fn print_of(engine: &Engine, waits: &Waits) -> u64 {
     let mut print = FxHasher::default();
@@ -104,6 +113,9 @@ impl Task {
             self.look_for_rendered(carried_out);
             self.found.news = true;
         }
+        let of_host = self.host.troubles();
+        self.found.news |= self.found.of_host != of_host;
+        self.found.of_host = of_host;
         if self.found.news || self.said.reported.is_none() {
             self.found.news = false;
             self.report();
@@ -162,7 +174,7 @@ impl Task {
             self.found.ports = ports;
         }
         let keys = self.keys();
-        let progress = Progress {
+        let progress = RoadProgress {
             troubles: &self.troubles(),
             carried_out,
             succeeds: self.listed.elapsed() < SUCCESSION,
@@ -172,12 +184,13 @@ impl Task {
         self.found.rendered.look(&zone.connect_reports(), &progress);
     }
 
-    /// What of the two databases is not as planned, and who is to be told.
+    /// What of the two databases and of the host is not as planned, and who is to be told.
     fn troubles(&self) -> Vec<Trouble> {
         let zone = &self.state.zone;
         let (nb, sb) = (causeway_plan::northbound(zone), causeway_plan::southbound(zone));
         let mut troubles = Trouble::of(&nb, self.northbound.engine(), &self.found.waits[0]);
         troubles.extend(Trouble::of(&sb, self.southbound.engine(), &self.found.waits[1]));
+        troubles.extend(self.found.of_host.iter().cloned());
         troubles
     }
 
@@ -204,14 +217,14 @@ impl Task {
         }
         let troubles = self.troubles();
         let silent = self.said.silent.as_deref();
-        let progress = report::Progress {
+        let progress = Progress {
             troubles: &troubles,
             cleared: self.found.gone.said(),
             rendered: &self.found.rendered,
             policies: &self.found.carried_out,
             silent,
         };
-        let spec = report::report(&self.state.zone, progress);
+        let spec = report(&self.state.zone, progress);
         if self.said.reported.as_ref() == Some(&spec) {
             return;
         }
@@ -219,11 +232,7 @@ impl Task {
             target: Target { kind: Kind::ZoneReport, namespace: None, name: own.name.to_string() },
             part: Part::Report,
             priority: Priority::Status,
-            action: Action::Apply {
-                subresource: None,
-                manager: "causeway-node",
-                body: report::object(own, &spec),
-            },
+            action: Action::Apply { subresource: None, manager: "causeway-node", body: object(own, &spec) },
             token: 0,
         });
         self.said.reported = Some(spec);
@@ -233,11 +242,23 @@ impl Task {
         self.metrics.database("northbound", self.northbound.engine().stats());
         self.metrics.database("southbound", self.southbound.engine().stats());
         let zone = &self.state.zone;
-        let failures = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
-        self.metrics.zone(zone.rendered().count(), zone.pod_count(), zone.problems().len() + failures);
+        let refused = self.northbound.engine().failures().len() + self.southbound.engine().failures().len();
+        let failures = zone.problems().len() + refused + self.found.of_host.len();
+        self.metrics.zone(zone.rendered().count(), zone.pod_count(), failures);
         self.metrics.policies(zone, self.northbound.replica());
         self.metrics.looks(self.found.looks);
         self.metrics.host(self.host.writes());
         self.metrics.gateway(self.outside.word());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_component_is_named_with_its_node() {
+        let text = silence(&"n1".parse().unwrap(), Component::Controller, Instant::now());
+        assert!(text.starts_with("ovn-controller on n1 has not answered since 2"), "{text}");
     }
 }

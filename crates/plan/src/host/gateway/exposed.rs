@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use causeway_record::ObjectKey;
 use causeway_types::host::{Item, Owner};
-use causeway_types::{Family, Mac, NamespaceName, NetworkName};
+use causeway_types::{Family, Mac, NetworkName};
 use causeway_zone::{Claimed, Protocol, Rendering, ServiceInfo, ServicePort, Zone};
 
 use super::bridge::{ANSWERED, ARRIVED, Bridge, SERVICE_ZONE, Side, TO_SERVICE};
@@ -97,9 +97,9 @@ fn owner(key: &ObjectKey) -> Owner {
     Owner::new(format!("{SERVICE}{key}"))
 }
 
-fn service_of(owner: &Owner) -> Option<ObjectKey> {
-    let (namespace, name) = owner.as_str().strip_prefix(SERVICE)?.split_once('/')?;
-    Some(ObjectKey { namespace: NamespaceName::new(namespace).ok()?, name: name.to_owned() })
+/// The service, if the owner is one.
+pub(super) fn service_of(owner: &Owner) -> Option<ObjectKey> {
+    owner.as_str().strip_prefix(SERVICE)?.parse().ok()
 }
 
 fn translations() -> Owner {

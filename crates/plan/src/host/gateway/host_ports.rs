@@ -24,6 +24,7 @@ use crate::host::Touched;
 use crate::host::nft::{suffix, word};
 use crate::host_ports::{LOCALHOST, doorways, inner_address};
 
+const HOST_PORT: &str = "host-port:";
 /// Where sources are translated.
 const BEHIND: &str = "100";
 /// Before connections are tracked: answers have the node's address still.
@@ -75,7 +76,12 @@ fn items(zone: &Zone) -> Vec<Owned> {
 }
 
 fn owner(pod: &ObjectKey) -> Owner {
-    Owner::new(format!("host-port:{pod}"))
+    Owner::new(format!("{HOST_PORT}{pod}"))
+}
+
+/// The pod, if the owner is one.
+pub(super) fn pod_of(owner: &Owner) -> Option<ObjectKey> {
+    owner.as_str().strip_prefix(HOST_PORT)?.parse().ok()
 }
 
 fn opened<'a>(zone: &'a Zone, pod: &'a ObjectKey, own: &[IpAddr]) -> Option<Opened<'a>> {

@@ -21,7 +21,7 @@ use std::net::IpAddr;
 
 use causeway_types::host::{Address, Item, MAIN_TABLE, Neighbour, Owner, Route, Setting, Target};
 use causeway_types::{Cidr, MasqueradeRole, NetworkName};
-use causeway_zone::{Change, Zone};
+use causeway_zone::{Change, Subject, Zone};
 use ipnet::IpNet;
 
 use super::{HostRoom, Owned, Touched};
@@ -31,6 +31,12 @@ pub(super) use forwarded::FORWARDED;
 pub(super) use host_ports::HOST_PORTS;
 
 /// What is there whatever services there are.
+/// The service or pod whose ways these are.
+pub(super) fn blame(owner: &Owner) -> Option<Subject> {
+    let service = exposed::service_of(owner).map(Subject::Service);
+    service.or_else(|| host_ports::pod_of(owner).map(Subject::Pod))
+}
+
 pub(super) static GATEWAY: HostRoom = HostRoom {
     name: "gateway",
     items: |zone, _here, _touched| {

@@ -4,44 +4,47 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use crate::host::INTEGRATION_BRIDGE;
 use causeway_api::annotations::{GatewayConfig, GatewayMode};
-use causeway_host::{OwnAddress, Surroundings};
-use causeway_plan::host::INTEGRATION_BRIDGE;
+use causeway_types::around::{BridgeSeen, Bridges, OwnAddress, PortKind, Surroundings};
 use causeway_types::{Cidr, Family, NodeName};
 use causeway_zone::BridgePorts;
 use ipnet::IpNet;
 
 use super::underlay::is_outside;
-use crate::ovs::{BridgeSeen, Bridges, PortKind};
 
 /// What flags say of the way out; the rest is found.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Told {
+pub struct Told {
     /// The bridge, or the card below it.
-    pub(super) interface: Option<String>,
+    pub interface: Option<String>,
     /// The bridge's port of the card.
-    pub(super) uplink: Option<String>,
+    pub uplink: Option<String>,
     /// Next hops; families that none is told of are found.
-    pub(super) next_hops: Vec<IpAddr>,
+    pub next_hops: Vec<IpAddr>,
     /// The VLAN of the uplink; 0 is untagged.
-    pub(super) vlan: u16,
+    pub vlan: u16,
 }
 
 /// What the node's devices and its switch say.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts<'a> {
-    pub(super) node: &'a NodeName,
-    pub(super) around: &'a Surroundings,
-    pub(super) bridges: &'a Bridges,
+pub struct Facts<'a> {
+    /// Its name in Kubernetes.
+    pub node: &'a NodeName,
+    /// Devices, addresses and default routes.
+    pub around: &'a Surroundings,
+    /// All of the switch but the integration bridge.
+    pub bridges: &'a Bridges,
     /// By which others know the node, the most important first: ends of tunnels, then what its kubelet says.
-    pub(super) known_as: &'a [IpAddr],
+    pub known_as: &'a [IpAddr],
     /// Addresses that are the same on every node.
-    pub(super) masquerade: &'a [Cidr],
+    pub masquerade: &'a [Cidr],
 }
 
-/// Why there is no way out.
+/// Why there is no way out. What it is in words says `Display`.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Missing {
+#[allow(missing_docs, reason = "each is explained in the words that users read")]
+pub enum Missing {
     DefaultRoute,
     Bridge { device: String, told: bool },
     Device { bridge: String },
@@ -54,7 +57,7 @@ pub(super) enum Missing {
 
 impl Missing {
     /// In a word, for metrics.
-    pub(super) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Self::DefaultRoute => "no_default_route",
             Self::Bridge { .. } => "no_bridge",
@@ -106,7 +109,7 @@ impl fmt::Display for Missing {
 ///
 /// # Errors
 /// What is missing.
-pub(super) fn detect(told: &Told, facts: &Facts<'_>) -> Result<GatewayConfig, Missing> {
+pub fn detect(told: &Told, facts: &Facts<'_>) -> Result<GatewayConfig, Missing> {
     let bridge = bridge(told, facts)?;
     let seen = facts.bridges.get(&bridge).cloned().unwrap_or_default();
     uplink(told, &bridge, &seen)?;
@@ -129,7 +132,7 @@ pub(super) fn detect(told: &Told, facts: &Facts<'_>) -> Result<GatewayConfig, Mi
 }
 
 /// The ports of a bridge, as far as the switch has opened them; none if there is no such bridge.
-pub(super) fn ports(told: &Told, bridge: &str, node: &NodeName, bridges: &Bridges) -> Option<BridgePorts> {
+pub fn ports(told: &Told, bridge: &str, node: &NodeName, bridges: &Bridges) -> Option<BridgePorts> {
     let seen = bridges.get(bridge)?;
     let number = |name: &str| seen.ports.get(name).and_then(|port| port.number);
     // ovn-controller makes it, and calls it so.

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::time::Instant;
+/// A moment, by how long the role had run then.
+pub type Moment = Duration;
 
 /// An answer that takes longer is missed, and said to be.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -20,19 +21,23 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Those on the way of a change, in their order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Component {
+pub enum Component {
+    /// The server of the database that we write.
     Northbound,
+    /// The server of the database that northd writes.
     Southbound,
+    /// Who makes flows of rows.
     Northd,
+    /// Who brings flows into the switch.
     Controller,
 }
 
 impl Component {
-    pub(super) const ALL: [Component; 4] =
-        [Self::Northbound, Self::Southbound, Self::Northd, Self::Controller];
+    /// In the order of the way.
+    pub const ALL: [Component; 4] = [Self::Northbound, Self::Southbound, Self::Northd, Self::Controller];
 
     /// What people call it.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Northbound => "northbound database",
             Self::Southbound => "southbound database",
@@ -42,7 +47,7 @@ impl Component {
     }
 
     /// What to look at.
-    pub(super) const fn advice(self) -> &'static str {
+    pub const fn advice(self) -> &'static str {
         match self {
             Self::Northbound | Self::Southbound => "look whether its ovsdb-server runs",
             Self::Northd => "look whether it runs, and into its log",
@@ -53,57 +58,61 @@ impl Component {
 
 /// What was seen at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Signs {
-    /// Since when each database owes an answer.
-    pub(super) northbound: Option<Instant>,
-    pub(super) southbound: Option<Instant>,
-    /// The count of the northbound database, and how far northd and ovn-controller have repeated it.
-    pub(super) asked: Option<i64>,
-    pub(super) northd: Option<i64>,
-    pub(super) controller: Option<i64>,
+pub struct Signs {
+    /// Since when the northbound database owes an answer, if it does.
+    pub northbound: Option<Moment>,
+    /// The same of the southbound one.
+    pub southbound: Option<Moment>,
+    /// The count of the northbound database.
+    pub asked: Option<i64>,
+    /// How far northd has repeated it.
+    pub northd: Option<i64>,
+    /// How far ovn-controller has.
+    pub controller: Option<i64>,
 }
 
 impl Signs {
     /// Whether the switch has every change that was counted.
-    pub(super) fn all_installed(&self) -> bool {
+    pub fn all_installed(&self) -> bool {
         let reached = |done: Option<i64>| self.asked.is_some() && done >= self.asked;
         reached(self.northd) && reached(self.controller)
     }
 
     /// The same, and a change has been counted since the count was this.
-    pub(super) fn have_installed_since(&self, before: Option<i64>) -> bool {
+    pub fn have_installed_since(&self, before: Option<i64>) -> bool {
         self.asked > before && self.all_installed()
     }
 }
 
 /// What to ask now.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Questions {
+pub struct Questions {
     /// A change that is only counted.
-    pub(super) count: bool,
+    pub count: bool,
     /// Whether the databases live.
-    pub(super) databases: bool,
+    pub databases: bool,
 }
 
 /// Who owes an answer.
 #[derive(Debug)]
-pub(super) struct Silence {
-    waits: BTreeMap<Component, Instant>,
+pub struct Silence {
+    waits: BTreeMap<Component, Moment>,
     /// How far northd and ovn-controller were.
     seen: [Option<i64>; 2],
     /// The last count, and when it was first seen.
-    asked: (Option<i64>, Instant),
+    asked: (Option<i64>, Moment),
     /// When the databases were asked last. Their answers wake us: without a pause one question would follow the other.
-    asked_databases: Option<Instant>,
+    asked_databases: Option<Moment>,
 }
 
 impl Silence {
-    pub(super) fn new(now: Instant) -> Self {
+    /// Nobody does yet, and the next question is due after a while.
+    pub fn new(now: Moment) -> Self {
         Self { waits: BTreeMap::new(), seen: [None, None], asked: (None, now), asked_databases: None }
     }
 
     /// Takes the signs of this moment.
-    pub(super) fn look(&mut self, signs: &Signs, now: Instant) {
+    pub fn look(&mut self, signs: &Signs, now: Moment) {
         if self.asked.0 != signs.asked {
             self.asked = (signs.asked, now);
         }
@@ -126,24 +135,24 @@ impl Silence {
         done: Option<i64>,
         asked: Option<i64>,
         place: usize,
-        now: Instant,
-    ) -> Option<Instant> {
+        now: Moment,
+    ) -> Option<Moment> {
         let got_on = std::mem::replace(&mut self.seen[place], done) != done;
         let known = self.waits.get(&who).copied().filter(|_| !got_on);
         (asked.is_some() && done < asked).then(|| known.unwrap_or(now))
     }
 
     /// Who is silent for too long, and since when.
-    pub(super) fn silent(&self, now: Instant) -> Option<(Component, Instant)> {
-        let lasts = |since: &Instant| now.saturating_duration_since(*since);
+    pub fn silent(&self, now: Moment) -> Option<(Component, Moment)> {
+        let lasts = |since: &Moment| now.saturating_sub(*since);
         let (who, since) = self.waits.iter().find(|(_, since)| lasts(since) >= SHORT)?;
         (lasts(since) >= PATIENCE).then_some((*who, *since))
     }
 
     /// What is to be asked now.
-    pub(super) fn questions(&mut self, now: Instant) -> Questions {
-        let idle = self.waits.is_empty() && now.saturating_duration_since(self.asked.1) >= IDLE;
-        let paused = self.asked_databases.is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);
+    pub fn questions(&mut self, now: Moment) -> Questions {
+        let idle = self.waits.is_empty() && now.saturating_sub(self.asked.1) >= IDLE;
+        let paused = self.asked_databases.is_none_or(|last| now.saturating_sub(last) >= PAUSE);
         let databases = paused && (idle || !self.waits.is_empty());
         if databases {
             self.asked_databases = Some(now);
@@ -152,7 +161,7 @@ impl Silence {
     }
 
     /// When to look again without an event.
-    pub(super) fn next(&self, now: Instant) -> Instant {
+    pub fn next(&self, now: Moment) -> Moment {
         if self.waits.is_empty() { (self.asked.1 + IDLE).max(now + PAUSE) } else { now + PAUSE }
     }
 }
@@ -171,13 +180,13 @@ mod tests {
         }
     }
 
-    fn after(begin: Instant, seconds: u64) -> Instant {
+    fn after(begin: Moment, seconds: u64) -> Moment {
         begin + Duration::from_secs(seconds)
     }
 
     #[test]
     fn who_stops_the_count_is_named_after_a_while() {
-        let begin = Instant::now();
+        let begin = Moment::from_secs(1_000);
         for (stopped, who) in [
             (signs(6, 5, 5), Component::Northd),
             (signs(6, 6, 5), Component::Controller),
@@ -199,7 +208,7 @@ mod tests {
     /// Who is behind but gets on is only slow.
     #[test]
     fn whoever_gets_on_is_not_silent() {
-        let begin = Instant::now();
+        let begin = Moment::from_secs(1_000);
         let mut silence = Silence::new(begin);
         for n in 0..10 {
             let now = after(begin, 15 * n);
@@ -211,7 +220,7 @@ mod tests {
     /// A database is asked for a sign of life before northd is blamed for its silence.
     #[test]
     fn nobody_is_blamed_while_somebody_before_him_owes_an_answer() {
-        let begin = Instant::now();
+        let begin = Moment::from_secs(1_000);
         let mut silence = Silence::new(begin);
         silence.look(&signs(6, 5, 5), begin);
         let stopped = Signs { southbound: Some(after(begin, 2)), ..signs(6, 5, 5) };
@@ -222,7 +231,7 @@ mod tests {
 
     #[test]
     fn while_nothing_changes_a_question_is_asked_now_and_then() {
-        let begin = Instant::now();
+        let begin = Moment::from_secs(1_000);
         let mut silence = Silence::new(begin);
         silence.look(&signs(5, 5, 5), begin);
         assert_eq!(silence.questions(after(begin, 59)), Questions::default());

@@ -16,8 +16,9 @@ use super::trouble::Trouble;
 /// Which spec of each policy.
 type Versions = BTreeMap<PolicyId, String>;
 
+/// What was said of each policy, and what is waited for to say more.
 #[derive(Debug, Default)]
-pub(super) struct CarriedOut {
+pub struct CarriedOut {
     done: Versions,
     stirred: bool,
     /// What was wanted when a change was counted, and how far the count was before.
@@ -26,7 +27,7 @@ pub(super) struct CarriedOut {
 
 impl CarriedOut {
     /// Takes over what the predecessor's report says.
-    pub(super) fn inherit(&mut self, policies: &[PolicyReport]) {
+    pub fn inherit(&mut self, policies: &[PolicyReport]) {
         let read = |report: &PolicyReport| {
             let kind = PolicyKind::named(&report.kind)?;
             Some((PolicyId { kind, name: report.name.clone() }, report.version.clone()))
@@ -35,12 +36,12 @@ impl CarriedOut {
     }
 
     /// Something else may be wanted.
-    pub(super) fn changed(&mut self, changes: &Changes) {
+    pub fn changed(&mut self, changes: &Changes) {
         self.stirred |= changes.iter().any(|change| matches!(change, Change::Everything | Change::Versions));
     }
 
     /// Goes as far as it can. Says whether a change has to be counted now, and whether more is carried out than before.
-    pub(super) fn turn(&mut self, zone: &Zone, settled: bool, signs: &Signs) -> (bool, bool) {
+    pub fn turn(&mut self, zone: &Zone, settled: bool, signs: &Signs) -> (bool, bool) {
         if let Some((wanted, _)) = self.counted.take_if(|(_, before)| signs.have_installed_since(*before)) {
             let news = self.done != wanted;
             self.done = wanted;
@@ -59,13 +60,13 @@ impl CarriedOut {
     }
 
     /// Policies that others have not carried out yet as they are wanted now.
-    pub(super) fn pending<'a>(&'a self, zone: &'a Zone) -> impl Iterator<Item = &'a PolicyId> + 'a {
+    pub fn pending<'a>(&'a self, zone: &'a Zone) -> impl Iterator<Item = &'a PolicyId> + 'a {
         let wanted = zone.policy_versions().iter();
         wanted.filter(|(id, version)| self.done.get(*id) != Some(*version)).map(|(id, _)| id)
     }
 
     /// What the report says: nothing of what is in trouble, or gone.
-    pub(super) fn reports(&self, zone: &Zone, troubles: &[Trouble]) -> Vec<PolicyReport> {
+    pub fn reports(&self, zone: &Zone, troubles: &[Trouble]) -> Vec<PolicyReport> {
         let troubled: BTreeSet<&Subject> = troubles.iter().flat_map(|trouble| &trouble.blame).collect();
         let well = |id: &PolicyId| !troubled.contains(&Subject::Policy(PolicyKey::Cluster(id.clone())));
         let said = self.done.iter().filter(|(id, _)| zone.policy_versions().contains_key(*id) && well(id));

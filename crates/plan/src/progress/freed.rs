@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use causeway_alloc::{Cleared, Reuse};
 use causeway_ovn::Str;
-use causeway_ovsdb_client::ovsdb::Replica;
+use causeway_ovsdb::Replica;
 use causeway_types::{ConnectName, DatapathKey, NetworkId, NodeName};
 use causeway_zone::{ConnectInfo, Connecting, Place, Subject, Zone};
 
@@ -17,10 +17,10 @@ const REQUESTED_KEY: &str = "requested-tnl-key";
 
 /// Numbers that this zone plans with.
 #[derive(Debug, Default)]
-pub(super) struct InUse {
+pub struct InUse {
     network_ids: BTreeSet<u32>,
     tunnel_keys: BTreeSet<u32>,
-    /// Blocks and slices of connections.
+    /// Blocks and parcels of connections.
     places: BTreeSet<(ConnectName, u32, Option<u32>)>,
     /// Connections of which something is not as planned: their rows may be in any place that they ever had.
     uncertain: BTreeSet<ConnectName>,
@@ -29,7 +29,8 @@ pub(super) struct InUse {
 }
 
 impl InUse {
-    pub(super) fn of(zone: &Zone) -> InUse {
+    /// Those of the zone's plan, before a look at any rows.
+    pub fn of(zone: &Zone) -> InUse {
         let network_ids = zone.rendered().map(|network| network.id.get()).collect();
         // Links that linger are in places that nobody plans with any more.
         let uncertain = zone.lingering().cloned().collect();
@@ -45,7 +46,7 @@ impl InUse {
     }
 
     /// Numbers that rows here have, planned or not: what could not be deleted still has them.
-    pub(super) fn add_rows(&mut self, replica: &Replica) {
+    pub fn add_rows(&mut self, replica: &Replica) {
         for (table, column) in [("Logical_Switch", "other_config"), ("Logical_Router", "options")] {
             let rows = replica.table(table).into_iter().flat_map(|table| replica.rows(table));
             let keys = rows.filter_map(|row| row.get(column)?.get(REQUESTED_KEY)?.parse::<u32>().ok());
@@ -54,13 +55,13 @@ impl InUse {
     }
 
     /// The nodes that tunnels lead to, by the southbound database.
-    pub(super) fn add_tunnels(&mut self, southbound: &Replica, record: &Reuse) {
-        let there = |node: &&NodeName| has_rows(southbound, &causeway_plan::chassis_slice(node));
+    pub fn add_tunnels(&mut self, southbound: &Replica, record: &Reuse) {
+        let there = |node: &&NodeName| has_rows(southbound, &crate::chassis_slice(node));
         self.tunnels.extend(record.away.keys().filter(there).cloned());
     }
 
     /// A slice that is held, fails or waits may keep a connection's rows where they were; one without rows keeps nothing.
-    pub(super) fn add_troubled(&mut self, replica: &Replica, troubles: &[Trouble]) {
+    pub fn add_troubled(&mut self, replica: &Replica, troubles: &[Trouble]) {
         for trouble in troubles.iter().filter(|trouble| has_rows(replica, &trouble.slice)) {
             self.uncertain.extend(trouble.blame.iter().filter_map(|subject| match subject {
                 Subject::Connect(connect) => Some(connect.clone()),
@@ -74,14 +75,14 @@ impl InUse {
         self.network_ids.contains(&id) || key.is_some_and(|key| self.tunnel_keys.contains(&key))
     }
 
-    fn has_place(&self, connect: &ConnectName, index: u32, slice: Option<u32>) -> bool {
-        self.uncertain.contains(connect) || self.places.contains(&(connect.clone(), index, slice))
+    fn has_place(&self, connect: &ConnectName, index: u32, parcel: Option<u32>) -> bool {
+        self.uncertain.contains(connect) || self.places.contains(&(connect.clone(), index, parcel))
     }
 
     fn add(&mut self, connect: &ConnectInfo) {
         self.tunnel_keys.extend(connect.router_key.map(|key| key.get()));
         let positions = connect.places.values().flatten().map(Place::position);
-        self.places.extend(positions.map(|(index, slice)| (connect.name.clone(), index, slice)));
+        self.places.extend(positions.map(|(index, parcel)| (connect.name.clone(), index, parcel)));
     }
 }
 
@@ -92,7 +93,7 @@ fn has_rows(replica: &Replica, slice: &str) -> bool {
 }
 
 /// Which listed numbers are gone, where these are still in use.
-pub(super) fn cleared(record: &Reuse, in_use: &InUse) -> Cleared {
+fn cleared(record: &Reuse, in_use: &InUse) -> Cleared {
     let networks = record.network_ids.quarantined.iter().filter(|(id, _)| in_use.has_network(**id));
     let keys = record.tunnel_keys.quarantined.iter().filter(|(key, _)| in_use.tunnel_keys.contains(key));
     let places = record.connects.iter().flat_map(|(name, connect)| {
@@ -109,7 +110,7 @@ pub(super) fn cleared(record: &Reuse, in_use: &InUse) -> Cleared {
 /// Which freed numbers this zone says are gone from it: those that no row and no plan has, and that ovn-controller has taken out of the
 /// switch. A number that left the rows is gone when a change that was counted after that is installed.
 #[derive(Debug, Default)]
-pub(super) struct Gone {
+pub struct Gone {
     said: Cleared,
     /// What no row had when a change was counted, and how far the count was before.
     counted: Option<(Cleared, Option<i64>)>,
@@ -119,22 +120,22 @@ pub(super) struct Gone {
 
 impl Gone {
     /// What the report says.
-    pub(super) fn said(&self) -> &Cleared {
+    pub fn said(&self) -> &Cleared {
         &self.said
     }
 
     /// Takes over what the predecessor's report says: what was gone then is gone, unless a look finds it.
-    pub(super) fn inherit(&mut self, said: Cleared) {
+    pub fn inherit(&mut self, said: Cleared) {
         self.said = said;
     }
 
     /// Rows, plans or the list may have changed.
-    pub(super) fn stir(&mut self) {
+    pub fn stir(&mut self) {
         self.stirred = true;
     }
 
     /// Whether a look may find something else than the last one.
-    pub(super) fn wants_look(&self, record: &Reuse) -> bool {
+    pub fn wants_look(&self, record: &Reuse) -> bool {
         self.stirred && (self.said.whole() < record.epoch || self.is_of_other_list(record))
     }
 
@@ -145,7 +146,7 @@ impl Gone {
 
     /// Takes what no row and no plan has now, and says whether a change has to be counted. What somebody has again is not said any
     /// more, at once.
-    pub(super) fn look(&mut self, record: &Reuse, in_use: &InUse, signs: &Signs) -> bool {
+    pub fn look(&mut self, record: &Reuse, in_use: &InUse, signs: &Signs) -> bool {
         let gone = cleared(record, in_use);
         if self.is_of_other_list(record) {
             *self = Self::default();
@@ -165,7 +166,7 @@ impl Gone {
     }
 
     /// Hears how far ovn-controller is, and says whether more is gone than before.
-    pub(super) fn hear(&mut self, signs: &Signs) -> bool {
+    pub fn hear(&mut self, signs: &Signs) -> bool {
         let installed = self.counted.take_if(|(_, before)| signs.have_installed_since(*before));
         let news = installed.map(|(gone, _)| std::mem::replace(&mut self.said, gone));
         news.is_some_and(|before| before != self.said)

@@ -9,15 +9,12 @@ use causeway_api::crd::{
 };
 use causeway_api::policy::PolicyKind;
 use causeway_record::Node;
-use causeway_types::{NetworkName, NetworkOrigin, NodeName};
+use causeway_types::{NetworkName, NetworkOrigin};
 use causeway_zone::{PolicyKey, Reason, Subject, Zone};
-use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::carried_out::CarriedOut;
 use super::rendered::{Rendered, missing};
-use super::silence::Component;
 use super::trouble::{HELD, Trouble};
 
 /// A message that fits into the report.
@@ -26,25 +23,23 @@ const LONGEST_MESSAGE: usize = 1024;
 /// In a word: a component does not do its part.
 const SILENT: &str = "ComponentSilent";
 
-/// Who has not answered since when. The text stays the same as long as that is so.
-pub(super) fn silence(node: &NodeName, who: Component, since: Instant) -> String {
-    let clock = Timestamp::now().checked_sub(since.elapsed()).unwrap_or_default().strftime("%FT%TZ");
-    format!("{} on {node} has not answered since {clock}: {}", who.name(), who.advice())
-}
-
 /// How far everything is that reports speak of.
 #[derive(Clone, Copy)]
-pub(super) struct Progress<'a> {
-    pub(super) troubles: &'a [Trouble],
-    pub(super) cleared: &'a Cleared,
-    pub(super) rendered: &'a Rendered,
-    pub(super) policies: &'a CarriedOut,
+pub struct Progress<'a> {
+    /// What is not as planned, and who is to be told.
+    pub troubles: &'a [Trouble],
+    /// Which freed numbers are gone from here.
+    pub cleared: &'a Cleared,
+    /// Which connections are installed.
+    pub rendered: &'a Rendered,
+    /// Which cluster-scoped policies are installed.
+    pub policies: &'a CarriedOut,
     /// Who does not do its part.
-    pub(super) silent: Option<&'a str>,
+    pub silent: Option<&'a str>,
 }
 
 /// What the zone and its two databases say, and who does not do its part.
-pub(super) fn report(zone: &Zone, progress: Progress<'_>) -> ZoneReportSpec {
+pub fn report(zone: &Zone, progress: Progress<'_>) -> ZoneReportSpec {
     let Progress { troubles, cleared, rendered, policies, .. } = progress;
     let failures = failures(zone, &progress);
     let failing: BTreeSet<(FailureSubject, String)> = failures.keys().cloned().collect();
@@ -175,7 +170,7 @@ fn of_policy(kind: PolicyKind) -> FailureSubject {
 }
 
 /// The object: it goes with its Node. All fields are there, empty or not: what a writer does not state, others may.
-pub(super) fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
+pub fn object(node: &Node, spec: &ZoneReportSpec) -> Value {
     let ZoneReportSpec { epoch, held_epochs, connects, policies, failures, further_failures, failure_count } =
         spec;
     json!({
@@ -203,6 +198,7 @@ mod tests {
     use causeway_api::intent::ClusterConfig;
     use causeway_api::policy::PolicyId;
     use causeway_types::NodeId;
+    use causeway_types::host::Owner;
     use causeway_zone::ZoneConfig;
 
     fn zone() -> Zone {
@@ -224,7 +220,7 @@ mod tests {
     fn a_slice_is_told_of_everybody_whom_it_concerns() {
         let of = |slice: &str| {
             let zone = zone();
-            let blame = causeway_plan::northbound(&zone).blame(slice);
+            let blame = crate::northbound(&zone).blame(slice);
             let trouble = Trouble {
                 slice: slice.into(),
                 blame,
@@ -248,11 +244,22 @@ mod tests {
     /// Who is silent is told of the node, and of connections that wait for it.
     #[test]
     fn a_silent_component_is_named() {
-        let text = silence(&"n1".parse().unwrap(), Component::Controller, Instant::now());
-        assert!(text.starts_with("ovn-controller on n1 has not answered since 2"), "{text}");
-        let report = report_of(&zone(), &[], &Cleared::default(), Some(&text));
+        let text = "ovn-controller on n1 has not answered since noon: look at it";
+        let report = report_of(&zone(), &[], &Cleared::default(), Some(text));
         let line = report.failures.iter().find(|failure| failure.reason == SILENT).unwrap();
         assert_eq!((line.subject, line.name.as_str()), (FailureSubject::Node, "n1"));
+        assert!(line.message.ends_with(text), "{}", line.message);
+    }
+
+    /// What nft, vtysh or the kernel refuse for a network is told of the network.
+    #[test]
+    fn what_the_host_refuses_is_told_of_its_network() {
+        let red = Owner::network(&"cluster_udn_red".parse().unwrap());
+        let trouble = Trouble::of_host(&red, "vtysh: % Unknown command").unwrap();
+        let report = report_of(&zone(), &[trouble], &Cleared::default(), None);
+        let told = report.failures.iter().find(|failure| failure.name == "cluster_udn_red").unwrap();
+        let expected = (FailureSubject::Network, "HostRefused", "vtysh: % Unknown command");
+        assert_eq!((told.subject, told.reason.as_str(), told.message.as_str()), expected);
     }
 
     fn refused(slice: &str, blame: Subject) -> Trouble {

@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::crd::{ConnectReport, MAX_REPORTED_CONNECTS};
 use causeway_ovn::Str;
-use causeway_plan::OwnPort;
 use causeway_types::ConnectName;
 use causeway_zone::{self as zone, Reason, Subject};
 
 use super::trouble::{HELD, Trouble};
+use crate::OwnPort;
 
 /// The hash of what is rendered, for each connection.
 #[derive(Debug, Default)]
-pub(super) struct Rendered {
+pub struct Rendered {
     hashes: BTreeMap<ConnectName, String>,
     /// What the predecessor has said, of connections that were not judged since.
     inherited: BTreeMap<ConnectName, String>,
@@ -34,31 +34,34 @@ pub(super) struct Rendered {
 }
 
 /// The own ports of each connection's router.
-pub(super) type Ports = BTreeMap<ConnectName, Vec<OwnPort>>;
+pub type Ports = BTreeMap<ConnectName, Vec<OwnPort>>;
 
 /// Keys of ports as the southbound database has them.
-pub(super) type Keys = BTreeMap<Str, i64>;
+pub type Keys = BTreeMap<Str, i64>;
 
 /// How far the databases are.
-pub(super) struct Progress<'a> {
-    pub(super) troubles: &'a [Trouble],
+pub struct RoadProgress<'a> {
+    /// Of both databases.
+    pub troubles: &'a [Trouble],
     /// Whether northd has carried out everything, and ovn-controller has installed it.
-    pub(super) carried_out: bool,
+    pub carried_out: bool,
     /// Whether the predecessor is believed although the databases do not say the same yet.
-    pub(super) succeeds: bool,
-    pub(super) ports: &'a Ports,
-    pub(super) keys: &'a Keys,
+    pub succeeds: bool,
+    /// The ports that the plan asks for.
+    pub ports: &'a Ports,
+    /// What these ports have got.
+    pub keys: &'a Keys,
 }
 
 impl Rendered {
     /// Takes over what the predecessor's report says.
-    pub(super) fn inherit(&mut self, connects: &[ConnectReport]) {
+    pub fn inherit(&mut self, connects: &[ConnectReport]) {
         let read = |report: &ConnectReport| Some((report.name.parse().ok()?, report.hash.clone()));
         self.inherited = connects.iter().filter_map(read).collect();
     }
 
     /// Compares what is wanted of each connection with how far the databases are.
-    pub(super) fn look(&mut self, wanted: &[zone::ConnectReport], progress: &Progress<'_>) {
+    pub fn look(&mut self, wanted: &[zone::ConnectReport], progress: &RoadProgress<'_>) {
         let before = std::mem::take(&mut self.hashes);
         let inherited = std::mem::take(&mut self.inherited);
         *self = Self::default();
@@ -100,27 +103,27 @@ impl Rendered {
     }
 
     /// Whether the next looks will say more, although nothing changes: so it is after a start.
-    pub(super) fn is_undecided(&self) -> bool {
+    pub fn is_undecided(&self) -> bool {
         self.undecided
     }
 
     /// Whether something is only said because the predecessor has said it, and time alone may end that.
-    pub(super) fn is_unproven(&self) -> bool {
+    pub fn is_unproven(&self) -> bool {
         self.unproven
     }
 
     /// Connections that wait for others to carry them out.
-    pub(super) fn pending(&self) -> &BTreeSet<ConnectName> {
+    pub fn pending(&self) -> &BTreeSet<ConnectName> {
         &self.pending
     }
 
     /// Connections whose ports have wrong keys, with what is wrong.
-    pub(super) fn wrong(&self) -> &BTreeMap<ConnectName, String> {
+    pub fn wrong(&self) -> &BTreeMap<ConnectName, String> {
         &self.wrong
     }
 
     /// What the report says, sorted by name.
-    pub(super) fn reports(&self) -> Vec<ConnectReport> {
+    pub fn reports(&self) -> Vec<ConnectReport> {
         let said: BTreeMap<&ConnectName, &String> = self.inherited.iter().chain(&self.hashes).collect();
         let report = |(name, hash): (&ConnectName, &String)| ConnectReport {
             name: name.to_string(),
@@ -186,7 +189,8 @@ mod tests {
         let port = OwnPort { name: "main-to-blue-n1".into(), key: PortKey::new(3).ok() };
         let ports = [("main".parse().unwrap(), vec![port])].into();
         let keys = key.map(|key| (Str::from("main-to-blue-n1"), key)).into_iter().collect();
-        let progress = Progress { troubles: &[], carried_out, succeeds: true, ports: &ports, keys: &keys };
+        let progress =
+            RoadProgress { troubles: &[], carried_out, succeeds: true, ports: &ports, keys: &keys };
         rendered.look(wanted, &progress);
     }
 
@@ -212,7 +216,7 @@ mod tests {
         assert_eq!((hashes(&rendered), rendered.pending().len()), (vec!["one".to_owned()], 1));
         let (ports, keys) = (Ports::new(), Keys::new());
         let late =
-            Progress { troubles: &[], carried_out: false, succeeds: false, ports: &ports, keys: &keys };
+            RoadProgress { troubles: &[], carried_out: false, succeeds: false, ports: &ports, keys: &keys };
         rendered.look(&wanted("one", None), &late);
         assert_eq!((hashes(&rendered), rendered.pending().len()), (vec![], 1), "nobody has proven it");
 
@@ -233,7 +237,7 @@ mod tests {
         let (ports, keys) = (Ports::new(), Keys::new());
         let look = |rendered: &mut Rendered, reason| {
             let troubles = [trouble(reason)];
-            let progress = Progress {
+            let progress = RoadProgress {
                 troubles: &troubles,
                 carried_out: true,
                 succeeds: false,

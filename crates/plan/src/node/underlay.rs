@@ -3,24 +3,24 @@
 use std::net::IpAddr;
 
 use causeway_api::annotations::{HostCidrs, PerFamily, PrimaryAddresses, TunnelMtu};
-use causeway_host::OwnAddress;
+use causeway_types::around::OwnAddress;
 use causeway_types::{Cidr, Family};
 use ipnet::IpNet;
 
 /// What others may know of the node's own network.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Underlay {
+pub struct Underlay {
     /// The largest packet of a pod that the node's tunnels carry; not known of an end point that no device has.
-    pub(super) mtu: Option<TunnelMtu>,
+    pub mtu: Option<TunnelMtu>,
     /// The node's addresses on the device that tunnels use.
-    pub(super) primary: Option<PrimaryAddresses>,
+    pub primary: Option<PrimaryAddresses>,
     /// All addresses of the node.
-    pub(super) all: HostCidrs,
+    pub all: HostCidrs,
 }
 
 impl Underlay {
     /// What follows from the node's addresses and the end points of its tunnels.
-    pub(super) fn of(own: &[OwnAddress], ends: &[IpAddr], masquerade: &[Cidr]) -> Self {
+    pub fn of(own: &[OwnAddress], ends: &[IpAddr], masquerade: &[Cidr]) -> Self {
         let outside = own.iter().filter(|own| is_outside(own.net.addr(), masquerade));
         let own: Vec<OwnAddress> = outside.cloned().collect();
         let under: Vec<&OwnAddress> = own.iter().filter(|own| ends.contains(&own.net.addr())).collect();

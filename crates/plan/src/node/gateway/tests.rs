@@ -1,10 +1,9 @@
 //! What is found on which node.
 
 use causeway_api::annotations::Annotation as _;
-use causeway_host::{DefaultRoute, OwnLink};
+use causeway_types::around::{BridgePort, DefaultRoute, OwnLink};
 
 use super::*;
-use crate::ovs::BridgePort;
 
 /// A node as it is described; on it, one of the kind that most are.
 struct Machine {

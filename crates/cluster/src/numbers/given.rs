@@ -12,47 +12,52 @@ pub(crate) type KeyClaims = Vec<Claim<KeyOwner, DatapathKey>>;
 
 /// Who has which number.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
+pub(super) struct Given {
     ids: NetworkIds,
     keys: TunnelKeys,
 }
 
-impl Numbers {
+impl Given {
     /// Takes up the numbers that are in use; freed ones are not given out.
-    pub(crate) fn restore(&mut self, ids: IdClaims, keys: KeyClaims, freed: &Reuse) {
+    pub(super) fn restore(&mut self, ids: IdClaims, keys: KeyClaims, freed: &Reuse) {
         report(&self.ids.restore(ids, &freed.network_ids));
         report(&self.keys.restore(keys, &freed.tunnel_keys));
     }
 
     /// Freed numbers: network ids and tunnel keys.
-    pub(crate) fn freed(&self) -> (IdRecord, IdRecord) {
+    pub(super) fn freed(&self) -> (IdRecord, IdRecord) {
         (self.ids.record(), self.keys.record())
     }
 
     /// All zones have cleared what these epochs list.
-    pub(crate) fn expire(&mut self, cleared: &Cleared) {
+    pub(super) fn expire(&mut self, cleared: &Cleared) {
         self.ids.expire(cleared);
         self.keys.expire(cleared);
     }
 
+    /// Whether any number is freed that somebody may still use.
+    pub(super) fn any_rests(&self) -> bool {
+        self.ids.any_rests() || self.keys.any_rests()
+    }
+
     /// A network's id.
-    pub(crate) fn id_of(&self, network: &NetworkName) -> Option<NetworkId> {
+    pub(super) fn id_of(&self, network: &NetworkName) -> Option<NetworkId> {
         self.ids.id_of(network)
     }
 
     /// Whether a network has an id.
-    pub(crate) fn has_id(&self, network: &NetworkName) -> bool {
+    pub(super) fn has_id(&self, network: &NetworkName) -> bool {
         self.ids.id_of(network).is_some()
     }
 
-    pub(crate) fn give_id(&mut self, network: &NetworkName) -> Result<NetworkId, Error> {
+    pub(super) fn give_id(&mut self, network: &NetworkName) -> Result<NetworkId, Error> {
         let id = self.ids.reserve(network)?;
         self.ids.commit(network);
         Ok(id)
     }
 
     /// The tunnel key of a network's transit router.
-    pub(crate) fn give_router_key(&mut self, network: &NetworkName) -> Result<DatapathKey, Error> {
+    pub(super) fn give_router_key(&mut self, network: &NetworkName) -> Result<DatapathKey, Error> {
         self.give_key(&transit(network))
     }
 
@@ -63,46 +68,46 @@ impl Numbers {
     }
 
     /// Lists the numbers of a network as freed.
-    pub(crate) fn quarantine(&mut self, network: &NetworkName, epoch: Epoch) {
+    pub(super) fn quarantine(&mut self, network: &NetworkName, epoch: Epoch) {
         self.ids.quarantine(network, epoch);
         self.keys.quarantine(&transit(network), epoch);
     }
 
     /// Whether a network has any number.
-    pub(crate) fn has_any(&self, network: &NetworkName) -> bool {
+    pub(super) fn has_any(&self, network: &NetworkName) -> bool {
         self.has_id(network) || self.keys.id_of(&transit(network)).is_some()
     }
 
     /// The numbers of a network belong to nobody any more.
-    pub(crate) fn release(&mut self, network: &NetworkName) {
+    pub(super) fn release(&mut self, network: &NetworkName) {
         self.ids.release(network);
         self.keys.release(&transit(network));
     }
 
     /// The tunnel key of a connection's router.
-    pub(crate) fn connect_key(&self, connect: &ConnectName) -> Option<DatapathKey> {
+    pub(super) fn connect_key(&self, connect: &ConnectName) -> Option<DatapathKey> {
         self.keys.id_of(&router(connect))
     }
 
     /// Gives a connection's router the key that it carries.
-    pub(crate) fn keep_connect_key(&mut self, connect: &ConnectName, key: DatapathKey) -> Result<(), Error> {
+    pub(super) fn keep_connect_key(&mut self, connect: &ConnectName, key: DatapathKey) -> Result<(), Error> {
         self.keys.request(&router(connect), key)?;
         self.keys.commit(&router(connect));
         Ok(())
     }
 
     /// Gives a connection's router a new key.
-    pub(crate) fn give_connect_key(&mut self, connect: &ConnectName) -> Result<DatapathKey, Error> {
+    pub(super) fn give_connect_key(&mut self, connect: &ConnectName) -> Result<DatapathKey, Error> {
         self.give_key(&router(connect))
     }
 
     /// Lists the key of a connection's router as freed.
-    pub(crate) fn quarantine_connect(&mut self, connect: &ConnectName, epoch: Epoch) {
+    pub(super) fn quarantine_connect(&mut self, connect: &ConnectName, epoch: Epoch) {
         self.keys.quarantine(&router(connect), epoch);
     }
 
     /// The key of a connection's router belongs to nobody any more.
-    pub(crate) fn release_connect(&mut self, connect: &ConnectName) {
+    pub(super) fn release_connect(&mut self, connect: &ConnectName) {
         self.keys.release(&router(connect));
     }
 }

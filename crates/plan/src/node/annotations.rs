@@ -6,14 +6,14 @@ use causeway_api::annotations::{
     Annotation, ChassisId, EncapIps, Layer2TopologyVersion, ManagementMacs, MasqueradeSubnets, PerFamily,
 };
 use causeway_record::{Node, Texts};
+use causeway_types::around::SwitchFacts;
 use causeway_types::{Cidr, Family, Mac, NetworkName};
 use serde_json::{Value, json};
 
 use super::underlay::Underlay;
-use crate::ovs::SwitchFacts;
 
 /// The annotations that follow.
-pub(super) fn wanted(switch: &SwitchFacts, masquerade: &[Cidr], management: Option<Mac>) -> Texts {
+pub fn wanted(switch: &SwitchFacts, masquerade: &[Cidr], management: Option<Mac>) -> Texts {
     let mut texts = BTreeMap::new();
     let chassis = switch.chassis.as_deref().and_then(|name| ChassisId::parse(name).ok());
     if let Some(chassis) = chassis {
@@ -30,7 +30,7 @@ pub(super) fn wanted(switch: &SwitchFacts, masquerade: &[Cidr], management: Opti
 }
 
 /// What the node's own network is.
-pub(super) fn add_underlay(texts: &mut Texts, underlay: &Underlay) {
+pub fn add_underlay(texts: &mut Texts, underlay: &Underlay) {
     if let Some(mtu) = &underlay.mtu {
         write(texts, mtu);
     }
@@ -47,7 +47,7 @@ fn write<A: Annotation>(texts: &mut Texts, value: &A) {
 }
 
 /// A patch that brings them onto the Node; none if they are there.
-pub(super) fn patch(node: &Node, wanted: &Texts) -> Option<Value> {
+pub fn patch(node: &Node, wanted: &Texts) -> Option<Value> {
     let missing: Texts = wanted
         .iter()
         .filter(|(key, text)| node.published.get(*key) != Some(text))

@@ -7,8 +7,8 @@ use causeway_alloc::Epoch;
 use causeway_record::ObjectKey;
 use causeway_types::{NamespaceName, NetworkId, NetworkName};
 
+use crate::OwnerKey;
 use crate::trouble::Trouble;
-use crate::{Manager, OwnerKey};
 
 /// The most ids that the networks of one namespace have, those included that rest because some node may still use them.
 const MOST: usize = 256;
@@ -46,9 +46,11 @@ impl Source {
 
 /// The ids of each namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Budgets {
+pub(super) struct Budgets {
     all: BTreeMap<NamespaceName, Budget>,
     payers: BTreeMap<NetworkName, NamespaceName>,
+    /// Those that time changes: somebody waits, or ids were given out a moment ago, or nothing is left.
+    stirring: BTreeSet<NamespaceName>,
 }
 
 #[derive(Debug, Default)]
@@ -97,8 +99,9 @@ impl Budget {
 
 impl Budgets {
     /// Whether a network may get an id; if not, its source waits.
-    fn ask(&mut self, source: &Source, now_ms: i64) -> Result<(), Trouble> {
+    pub(super) fn ask(&mut self, source: &Source, now_ms: i64) -> Result<(), Trouble> {
         let Some(payer) = source.payer() else { return Ok(()) };
+        self.stirring.insert(payer.clone());
         let budget = self.all.entry(payer.clone()).or_default();
         match budget.trouble(payer, now_ms) {
             Some(trouble) => {
@@ -122,7 +125,7 @@ impl Budgets {
     }
 
     /// A network's id rests.
-    pub(crate) fn rest(&mut self, network: &NetworkName, id: Option<NetworkId>) {
+    pub(super) fn rest(&mut self, network: &NetworkName, id: Option<NetworkId>) {
         let payer = self.payers.get(network);
         if let Some(budget) = payer.and_then(|payer| self.all.get_mut(payer)) {
             budget.resting.extend(id.map(NetworkId::get));
@@ -130,22 +133,26 @@ impl Budgets {
     }
 
     /// A network is gone.
-    fn leave(&mut self, network: &NetworkName) {
+    pub(super) fn leave(&mut self, network: &NetworkName) {
         let payer = self.payers.remove(network);
-        if let Some(budget) = payer.and_then(|payer| self.all.get_mut(&payer)) {
+        if let Some((payer, budget)) =
+            payer.and_then(|payer| Some((payer.clone(), self.all.get_mut(&payer)?)))
+        {
             budget.held.remove(network);
+            self.stirring.insert(payer);
         }
     }
 
     /// Only these ids still rest.
-    pub(crate) fn expire(&mut self, resting: &BTreeMap<u32, Epoch>) {
-        for budget in self.all.values_mut().filter(|budget| !budget.resting.is_empty()) {
+    pub(super) fn expire(&mut self, resting: &BTreeMap<u32, Epoch>) {
+        for (payer, budget) in self.all.iter_mut().filter(|(_, budget)| !budget.resting.is_empty()) {
             budget.resting.retain(|id| resting.contains_key(id));
+            self.stirring.insert(payer.clone());
         }
     }
 
     /// Resting ids and who is to account for them.
-    pub(crate) fn resting(&self) -> BTreeMap<u32, NamespaceName> {
+    pub(super) fn resting(&self) -> BTreeMap<u32, NamespaceName> {
         let of = |(name, budget): (&NamespaceName, &Budget)| -> Vec<(u32, NamespaceName)> {
             budget.resting.iter().map(|id| (*id, name.clone())).collect()
         };
@@ -153,43 +160,48 @@ impl Budgets {
     }
 
     /// Goes on from what was recorded.
-    pub(crate) fn restore(&mut self, resting: &BTreeMap<u32, NamespaceName>) {
+    pub(super) fn restore(&mut self, resting: &BTreeMap<u32, NamespaceName>) {
         for (id, payer) in resting {
             self.all.entry(payer.clone()).or_default().resting.insert(*id);
         }
     }
 
     /// As many of those who wait as there is room for, and no more: many may wait.
-    fn next(&mut self, now_ms: i64) -> Vec<Source> {
+    pub(super) fn next(&mut self, now_ms: i64) -> Vec<Source> {
         let mut next = Vec::new();
-        self.all.retain(|_, budget| {
+        let Self { all, stirring, .. } = self;
+        stirring.retain(|payer| {
+            let Some(budget) = all.get_mut(payer) else { return false };
             let room = budget.room(now_ms);
             next.extend(std::iter::from_fn(|| budget.waiting.pop_first()).take(room));
-            !budget.is_idle(now_ms)
+            if budget.is_idle(now_ms) {
+                all.remove(payer);
+                return false;
+            }
+            !budget.waiting.is_empty() || budget.full_at_ms > now_ms
         });
         next
     }
 }
 
-impl Manager {
-    /// Whether a network may get an id, if it has none.
-    pub(super) fn ask_budget(&mut self, source: &Source, network: &NetworkName) -> Result<(), Trouble> {
-        if self.numbers.has_id(network) { Ok(()) } else { self.budgets.ask(source, self.now_ms) }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// The numbers of a network belong to nobody any more.
-    pub(crate) fn release_numbers(&mut self, network: &NetworkName) {
-        self.numbers.release(network);
-        self.budgets.leave(network);
-    }
-
-    /// Whoever has waited for his namespace's budget is looked at again.
-    pub(crate) fn wake_by_budget(&mut self) {
-        for source in self.budgets.next(self.now_ms) {
-            match source {
-                Source::Owner(owner) => self.dirty.owners([owner]),
-                Source::Nad(nad) => self.dirty.nads([nad]),
-            }
+    /// The clock has nothing to do with budgets of which nobody wants anything, and forgets those that are empty.
+    #[test]
+    fn time_changes_only_what_stirs() {
+        let mut budgets = Budgets::default();
+        let source = |number: usize| Source::Nad(format!("ns{number}/net").parse().unwrap());
+        let network = |number: usize| format!("net{number}").parse::<NetworkName>().unwrap();
+        for number in 0..50 {
+            budgets.ask(&source(number), 0).unwrap();
+            budgets.hold(&source(number), &network(number));
         }
+        budgets.next(REFILL_MS);
+        assert_eq!((budgets.all.len(), budgets.stirring.len()), (50, 0));
+        budgets.leave(&network(7));
+        budgets.next(REFILL_MS);
+        assert_eq!((budgets.all.len(), budgets.stirring.len()), (49, 0));
     }
 }
