@@ -129,7 +129,7 @@ fn the_way_of_a_packet_hop_by_hop() {
             let mut zone = with_red(Ip::Dual, topology);
             zone.apply_nad(&layer2("lime", 6, Ip::Dual));
             let own = Ip::Dual.pick("203.6.0.9/16", "2010:6::9/60");
-            zone.apply_pod(&pod("ns6/far", "n2", &[("ns6/lime", "primary", &own, None)]));
+            zone.apply_pod(&pod("ns6/far", "n2", &[("ns6/lime", "primary", &own, Some(9))]));
             let all = [&COLOURS[..], &["layer2_6"]].concat();
             zone.apply_connect(&connect("road", topology, Ip::Dual, &all));
             let (databases, _northd) = connected_databases(&zone).await;
