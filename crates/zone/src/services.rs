@@ -65,6 +65,8 @@ pub(super) struct Services {
     claims: BTreeMap<Claim, BTreeSet<Arc<str>>>,
     /// Those that have a port for load balancers outside.
     checked: BTreeSet<Arc<str>>,
+    /// Those whose clients outside keep their addresses.
+    sourced: BTreeSet<Arc<str>>,
 }
 
 impl Services {
@@ -125,10 +127,8 @@ impl Services {
         new: Option<&ServiceInfo>,
     ) -> Vec<ObjectKey> {
         let text: Arc<str> = key.to_string().into();
-        match new.is_some_and(|info| info.health_port.is_some()) {
-            true => self.checked.insert(text.clone()),
-            false => self.checked.remove(&text),
-        };
+        put(&mut self.checked, &text, new.is_some_and(|info| info.health_port.is_some()));
+        put(&mut self.sourced, &text, new.is_some_and(|info| info.external_local));
         let (gone, come) = (old.map(claims).unwrap_or_default(), new.map(claims).unwrap_or_default());
         for claim in gone.difference(&come) {
             if let Some(who) = self.claims.get_mut(claim) {
@@ -163,6 +163,13 @@ impl Services {
         }
         old
     }
+}
+
+fn put(set: &mut BTreeSet<Arc<str>>, key: &Arc<str>, into: bool) {
+    match into {
+        true => set.insert(key.clone()),
+        false => set.remove(key),
+    };
 }
 
 impl Zone {
@@ -234,6 +241,11 @@ impl Zone {
     /// Services of which load balancers outside ask each node whether it has endpoints.
     pub fn checked_services(&self) -> impl Iterator<Item = ObjectKey> {
         self.services.checked.iter().filter_map(|key| object(key))
+    }
+
+    /// Services whose clients outside keep their addresses: `externalTrafficPolicy: Local`.
+    pub fn sourced_services(&self) -> impl Iterator<Item = ObjectKey> {
+        self.services.sourced.iter().filter_map(|key| object(key))
     }
 
     /// Whether a port of every node is a service's.

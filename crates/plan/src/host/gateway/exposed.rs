@@ -5,11 +5,12 @@
 //! tenant's pods follow it. What islands send outside passes by the default network's gateway router, so that one knows no such address:
 //! clients from the wire are led to a service of the default network by an address that is the service's own.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use causeway_record::ObjectKey;
 use causeway_types::host::{Item, Owner};
-use causeway_types::{Family, Mac, NetworkName};
+use causeway_types::{Family, Mac, NamespaceName, NetworkName};
 use causeway_zone::{Claimed, Protocol, Rendering, ServiceInfo, ServicePort, Zone};
 
 use super::bridge::{ANSWERED, ARRIVED, Bridge, SERVICE_ZONE, Side, TO_SERVICE};
@@ -81,10 +82,14 @@ pub(super) fn is_exposed(zone: &Zone, network: &NetworkName) -> bool {
 
 /// Services by which clients come to a network, or to one that reaches it, with their own addresses.
 pub(super) fn in_reach(zone: &Zone, network: &NetworkName) -> Touched {
+    let mut services = zone.sourced_services().peekable();
+    if services.peek().is_none() {
+        return owners([]);
+    }
     let networks = zone.reach(network);
-    let namespaces = networks.iter().flat_map(|network| zone.namespaces_of(network));
-    let services = namespaces.flat_map(|namespace| zone.services_in(&namespace).collect::<Vec<_>>());
-    owners(services.filter(|key| zone.service(key).is_some_and(|service| service.external_local)))
+    let namespaces: BTreeSet<NamespaceName> =
+        networks.iter().flat_map(|network| zone.namespaces_of(network)).collect();
+    owners(services.filter(|key| namespaces.contains(&key.namespace)))
 }
 
 /// Whether the ways into a service depend on its endpoints: where the node itself may serve, and where one of several networks does.
