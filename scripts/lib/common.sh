@@ -8,7 +8,8 @@ machine=$(uname -m)
 
 # Our own links must never be taken for the machine's own programs.
 PATH=:$PATH:
-PATH=${PATH//":$programs:"/:}
+# One by one: two that stand side by side share a colon.
+while [[ $PATH == *":$programs:"* ]]; do PATH=${PATH/":$programs:"/:}; done
 PATH=${PATH#:} PATH=${PATH%:}
 
 say() { printf '%s: %s\n' "$part" "$*" >&2; }
