@@ -46,6 +46,7 @@ kernel_install() {
 
 # kernel_build WORK: as make ARCH=um wants it, with the flex and bison that were unpacked.
 kernel_build() (
+    # shellcheck disable=SC2030 # for this build alone
     export PATH=$1/tools/bin:$PATH BISON_PKGDATADIR=$1/root/usr/share/bison M4=$1/tools/bin/m4
     cd "$1/source"
     make ARCH=um O="$1/build" x86_64_defconfig

@@ -88,6 +88,7 @@ make_unit() {
 outside() {
     local minimum=$1 version found
     shift
+    # shellcheck disable=SC2031 # the search is what it is for
     found=$(PATH="${KUBEBUILDER_ASSETS:-/nonexistent}:$PATH" type -P "$@") || return 1
     version=$(version_of "${found%%$'\n'*}" --version)
     at_least "${version:-0}" "$minimum" || {
