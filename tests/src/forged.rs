@@ -86,6 +86,7 @@ fn tcp(pseudo: &[u8], ports: Ports, flags: u8, data: &[u8]) -> Vec<u8> {
 
 /// Where a packet is cut, in units of eight bytes. Smaller parts are refused by the userspace datapath whatever is in them.
 const MIDDLE: u16 = 152;
+const MIDDLE_V6: u16 = 156;
 const END: u16 = u16::MAX / 8;
 
 /// A part of an IPv4 packet, at a place in units of eight bytes.
@@ -146,21 +147,34 @@ fn ipv6(next: u8, from: Ipv6Addr, to: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
 
 fn tricks_v6(from: Ipv6Addr, to: Ipv6Addr, ports: Ports) -> Vec<Trick> {
     let pseudo = [&from.octets()[..], &to.octets()].concat();
-    let datagram = |name: &str| {
-        let mut datagram = udp(ports, &words(name));
+    let checked = |data: &[u8]| {
+        let mut datagram = udp(ports, data);
         let length = (datagram.len() as u32).to_be_bytes();
         put_checksum(&mut datagram, 6, &[&pseudo[..], &length, &[0, 0, 0, 17]].concat());
         datagram
     };
+    let datagram = |name: &str| checked(&words(name));
     let behind = |name: &'static str, first: u8, headers: &[u8]| {
         (name, vec![ipv6(first, from, to, &[headers, &datagram(name)].concat())])
     };
+    let whole = checked(&[&words("parts")[..], &[0; 1300], &words("parts-end")].concat());
+    let (first, rest) = whole.split_at(usize::from(MIDDLE_V6) * 8);
+    let part = |place: u16, more: bool, data: &[u8]| {
+        let place = (place << 3 | u16::from(more)).to_be_bytes();
+        ipv6(44, from, to, &[&[17, 0, place[0], place[1], 0, 0, 0x42, 0x42][..], data].concat())
+    };
+    let parts = vec![part(0, true, first), part(MIDDLE_V6, false, rest)];
     let padding = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
     let twice = [padding(60), padding(17)].concat();
     let route = [&[17, 2, 0, 0, 0, 0, 0, 0][..], &[0; 16]].concat();
-    let mut echo = [&[129, 0, 0, 0, 0, 7, 0, 1][..], &words("echo-reply")].concat();
-    let length = (echo.len() as u32).to_be_bytes();
-    put_checksum(&mut echo, 2, &[&pseudo[..], &length, &[0, 0, 0, 58]].concat());
+    let icmp = |head: [u8; 8], data: &[u8]| {
+        let mut message = [&head[..], data].concat();
+        let length = (message.len() as u32).to_be_bytes();
+        put_checksum(&mut message, 2, &[&pseudo[..], &length, &[0, 0, 0, 58]].concat());
+        ipv6(58, from, to, &message)
+    };
+    // Errors about a packet that the target never sent: it was too large, its port is closed.
+    let about = |name: &str| ipv6(17, to, from, &udp(Ports { from: ports.to, to: ports.from }, &words(name)));
     let segment = tcp(&pseudo, ports, 0x10, &words("tcp-ack"));
     vec![
         behind("udp", 17, &[]),
@@ -170,8 +184,11 @@ fn tricks_v6(from: Ipv6Addr, to: Ipv6Addr, ports: Ports) -> Vec<Trick> {
         behind("route", 43, &route),
         behind("whole-as-a-part", 44, &[17, 0, 0, 0, 0, 0, 0, 9]),
         behind("later-part", 44, &[17, 0, 0, 0x40, 0, 0, 0, 8]),
+        ("parts", parts),
         ("tcp-ack", vec![ipv6(6, from, to, &segment)]),
-        ("echo-reply", vec![ipv6(58, from, to, &echo)]),
+        ("icmp-too-large", vec![icmp([2, 0, 0, 0, 0, 0, 5, 0], &about("icmp-too-large"))]),
+        ("icmp-closed", vec![icmp([1, 4, 0, 0, 0, 0, 0, 0], &about("icmp-closed"))]),
+        ("echo-reply", vec![icmp([129, 0, 0, 0, 0, 7, 0, 1], &words("echo-reply"))]),
         ("unknown-protocol", vec![ipv6(253, from, to, &words("unknown-protocol"))]),
     ]
 }

@@ -501,9 +501,9 @@ fn the_bridge_keeps_apart() {
         let parts = "nw_frag=yes,ct_state=-trk actions=ct(zone=64004,table=0)";
         has(&format!("table=0,priority=340,in_port=3,{ip},{parts}"));
         has(&format!("table=0,priority=340,in_port=1,dl_dst=02:42:ac:12:00:02,{ip},{parts}"));
-        let later = format!("table=0,priority=320,in_port=3,{ip},nw_frag=later,ct_state=+trk");
-        has(&format!("{later}-inv,ct_nw_proto=17,ct_tp_dst=6081 actions=drop"));
-        has(&format!("{later}+inv actions=drop"));
+        let part = format!("table=0,priority=320,in_port=3,{ip}");
+        has(&format!("{part},nw_frag=yes,ct_state=+trk-inv,ct_nw_proto=17,ct_tp_dst=6081 actions=drop"));
+        has(&format!("{part},nw_frag=later,ct_state=+trk+inv actions=drop"));
     }
     has("table=0,priority=245,in_port=3,dl_dst=0a:58:a9:fe:00:06,ip,nw_dst=10.244.0.0/16 actions=drop");
     has("table=0,priority=20,in_port=3 actions=drop");

@@ -21,7 +21,8 @@ const PAIRS: [(&str, &str, &str); 3] =
 const CLOSED: u16 = 9999;
 const SERVED: u16 = 8080;
 /// What arrives for certain where nothing is closed, in each family. The rest may be refused by connection tracking alone.
-const ARRIVES: [&[&str]; 2] = [&["udp", "udp-from-53", "parts"], &["udp", "options", "whole-as-a-part"]];
+const ARRIVES: [&[&str]; 2] =
+    [&["udp", "udp-from-53", "parts"], &["udp", "options", "whole-as-a-part", "parts"]];
 
 /// An attack from one pod on another, over one family.
 struct Attack {

@@ -57,20 +57,20 @@ fn whatever_family(bridge: &Bridge) -> Vec<Item> {
     flows
 }
 
-/// Only the first part of a packet says to which port it goes, so packets are put together before anybody looks at ports. The kernel
+/// Only the first part of a packet says to which port it goes, if any does (of IPv6 the switch does not read it there), so packets are put together before anybody looks at ports. The kernel
 /// goes on with whole packets. The userspace datapath hands their parts on one by one; all of them know of which connection they are,
 /// by which those are told here that nobody may send.
 fn parts(bridge: &Bridge, side: &Side) -> [Item; 4] {
     let whole = format!("ct(zone={PARTS_ZONE},table={ARRIVED})");
     let of = |who: &str, rest: &str| format!("{who},{},{rest}", side.ip());
     let (ovn, wire) = (bridge.sent_by_ovn(), format!("{},dl_dst={}", bridge.sent_by_wire(), bridge.mac));
-    let (part, later) = ("nw_frag=yes,ct_state=-trk", "nw_frag=later,ct_state=+trk");
-    let geneve = format!("{later}-inv,ct_nw_proto=17,ct_tp_dst={GENEVE_PORT}");
+    let (part, known) = ("nw_frag=yes,ct_state=-trk", "nw_frag=yes,ct_state=+trk");
+    let geneve = format!("{known}-inv,ct_nw_proto=17,ct_tp_dst={GENEVE_PORT}");
     [
         bridge.flow(ARRIVED, 340, of(&wire, part), whole.clone()),
         bridge.flow(ARRIVED, 340, of(&ovn, part), whole),
         bridge.flow(ARRIVED, 320, of(&ovn, &geneve), "drop"),
-        bridge.flow(ARRIVED, 320, of(&ovn, &format!("{later}+inv")), "drop"),
+        bridge.flow(ARRIVED, 320, of(&ovn, "nw_frag=later,ct_state=+trk+inv"), "drop"),
     ]
 }
 
